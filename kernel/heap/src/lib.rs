@@ -1,0 +1,2 @@
+//! The memory layer: buddy frames under a size-class slab.
+#![no_std]

@@ -1,0 +1,1 @@
+//! The aarch64 machine.

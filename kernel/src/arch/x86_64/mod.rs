@@ -1,0 +1,1 @@
+//! The x86_64 machine.

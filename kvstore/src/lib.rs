@@ -1,0 +1,5 @@
+//! `barium-kvstore`: RESP in, RESP out. Time and randomness come in as values.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;

@@ -1,0 +1,3 @@
+//! Board start-up.
+#![no_std]
+#![no_main]
