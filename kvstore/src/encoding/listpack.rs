@@ -1,0 +1,728 @@
+//! Listpack: a sequence of strings and integers in one run of bytes, in Redis's format (redis `listpack.md`).
+//!
+//! `<total bytes u32> <entries u16> <entry>* 0xFF`, all little-endian. An entry is its encoding, its data, and the
+//! length of both ("backlen", readable from its end), so that the sequence can be walked both ways.
+//!
+//! Costs: push and pop at both ends are O(1) amortised, because spare room is kept in front of the bytes as well as
+//! behind them (a plain listpack moves everything for a push at its head). An insert or a delete moves the shorter
+//! side. Capacity grows in eighths of a power of two, so at most an eighth is spare.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::decimal::{MAX_DECIMAL_LEN, decimal, parse_i64};
+
+/// Bytes before the first entry.
+pub const HEADER_LEN: usize = 6;
+const END: u8 = 0xFF;
+/// The count in the header when there are too many entries for 16 bits: "walk and count".
+const COUNT_UNKNOWN: u16 = u16::MAX;
+
+/// One element, as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// A string that is no canonical decimal integer.
+    Str(&'a [u8]),
+    /// An integer; its text is the canonical decimal one.
+    Int(i64),
+}
+
+impl<'a> Entry<'a> {
+    /// The element's text; an integer is printed into `buf`.
+    pub fn bytes<'b>(self, buf: &'b mut [u8; MAX_DECIMAL_LEN]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            Entry::Str(s) => s,
+            Entry::Int(v) => decimal(v, buf),
+        }
+    }
+
+    /// The element's text in a buffer of its own.
+    pub fn to_vec(self) -> Vec<u8> {
+        self.bytes(&mut [0; MAX_DECIMAL_LEN]).to_vec()
+    }
+
+    /// Length of the element's text.
+    pub fn text_len(self) -> usize {
+        match self {
+            Entry::Str(s) => s.len(),
+            Entry::Int(v) => decimal(v, &mut [0; MAX_DECIMAL_LEN]).len(),
+        }
+    }
+
+    /// The element as an integer, if its text is one.
+    pub fn as_int(self) -> Option<i64> {
+        match self {
+            // Longer listpacks from elsewhere may hold small integers as strings.
+            Entry::Str(s) => parse_i64(s),
+            Entry::Int(v) => Some(v),
+        }
+    }
+
+    /// Whether the element's text is `needle`.
+    pub fn is(self, needle: &[u8]) -> bool {
+        match self {
+            Entry::Str(s) => s == needle,
+            Entry::Int(v) => parse_i64(needle) == Some(v),
+        }
+    }
+}
+
+/// The bytes were not a well-formed listpack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// An owned listpack. Positions (`pos`) are byte offsets of entries from the start of the listpack; any change
+/// behind or at a position invalidates it unless the method says otherwise.
+pub struct Listpack {
+    /// Spare room, the listpack's bytes, spare room.
+    buf: Box<[u8]>,
+    /// Where the listpack starts in `buf`.
+    head: u32,
+    /// Number of entries (the header's count saturates).
+    count: u32,
+}
+
+impl Default for Listpack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clone for Listpack {
+    fn clone(&self) -> Self {
+        Self { buf: Box::from(self.as_bytes()), head: 0, count: self.count }
+    }
+}
+
+impl core::fmt::Debug for Listpack {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Listpack {
+    /// An empty listpack.
+    pub fn new() -> Self {
+        Self::with_room(0)
+    }
+
+    /// An empty listpack with room for `room` bytes of entries.
+    pub fn with_room(room: usize) -> Self {
+        let mut buf = Vec::with_capacity(capacity_for(HEADER_LEN + 1 + room));
+        buf.extend_from_slice(&[HEADER_LEN as u8 + 1, 0, 0, 0, 0, 0, END]);
+        buf.resize(buf.capacity(), 0);
+        Self { buf: buf.into_boxed_slice(), head: 0, count: 0 }
+    }
+
+    /// Takes over bytes from an untrusted source after checking every entry.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are not exactly one well-formed listpack.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Malformed> {
+        let count = validate(&bytes)?;
+        Ok(Self { buf: bytes.into_boxed_slice(), head: 0, count })
+    }
+
+    /// The listpack in Redis's byte format.
+    pub fn as_bytes(&self) -> &[u8] {
+        let head = self.head as usize;
+        &self.buf[head..head + self.byte_len()]
+    }
+
+    /// Number of bytes of the format, header and end mark included.
+    pub fn byte_len(&self) -> usize {
+        let head = self.head as usize;
+        let b = &self.buf[head..head + 4];
+        u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of memory behind the listpack, spare room included, without the struct itself.
+    pub fn memory_usage(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Position of the first entry.
+    pub fn first(&self) -> Option<usize> {
+        (self.count > 0).then_some(HEADER_LEN)
+    }
+
+    /// Position of the last entry.
+    pub fn last(&self) -> Option<usize> {
+        self.prev(self.end())
+    }
+
+    /// Position behind the last entry, where an insert appends.
+    pub fn end(&self) -> usize {
+        self.byte_len() - 1
+    }
+
+    /// Position of the entry after the one at `pos`.
+    pub fn next(&self, pos: usize) -> Option<usize> {
+        let next = pos + entry_len(&self.as_bytes()[pos..]);
+        (next < self.end()).then_some(next)
+    }
+
+    /// Position of the entry before `pos`, which may be [`end`](Self::end).
+    pub fn prev(&self, pos: usize) -> Option<usize> {
+        if pos <= HEADER_LEN {
+            return None;
+        }
+        let (len, width) = read_backlen(self.as_bytes(), pos)?;
+        Some(pos - len - width)
+    }
+
+    /// Position of the entry at `index`; negative ones count from the end (-1 is the last). Walks from the nearer end.
+    pub fn seek(&self, index: isize) -> Option<usize> {
+        let len = self.count as usize;
+        let index = if index < 0 { len.checked_sub(index.unsigned_abs())? } else { index as usize };
+        if index >= len {
+            return None;
+        }
+        if index <= len / 2 {
+            let bytes = self.as_bytes();
+            let mut pos = HEADER_LEN;
+            for _ in 0..index {
+                pos += entry_len(&bytes[pos..]);
+            }
+            Some(pos)
+        } else {
+            let mut pos = self.end();
+            for _ in index..len {
+                pos = self.prev(pos)?;
+            }
+            Some(pos)
+        }
+    }
+
+    /// The entry at `pos`.
+    pub fn get(&self, pos: usize) -> Entry<'_> {
+        decode(&self.as_bytes()[pos..]).0
+    }
+
+    /// All entries in order; can be walked from both ends.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { bytes: self.as_bytes(), front: HEADER_LEN, back: self.end(), left: self.count as usize }
+    }
+
+    /// The entries from `pos` on; `pos` may be [`end`](Self::end). The iterator's length is not known beforehand.
+    pub fn iter_from(&self, pos: usize) -> Cursor<'_> {
+        Cursor { bytes: self.as_bytes(), pos }
+    }
+
+    /// Position of the first entry equal to `needle` at or after `pos`, looking at every `step`-th entry
+    /// (2 looks at a map's keys only).
+    pub fn find(&self, pos: usize, needle: &[u8], step: usize) -> Option<usize> {
+        let number = parse_i64(needle);
+        let bytes = self.as_bytes();
+        let end = bytes.len() - 1;
+        let mut pos = pos;
+        let mut skip = 0;
+        while pos < end {
+            let rest = &bytes[pos..];
+            if skip == 0 {
+                let (entry, len) = decode(rest);
+                let hit = match entry {
+                    Entry::Str(s) => s == needle,
+                    Entry::Int(v) => number == Some(v),
+                };
+                if hit {
+                    return Some(pos);
+                }
+                pos += len;
+                skip = step;
+            } else {
+                pos += entry_len(rest);
+            }
+            skip -= 1;
+        }
+        None
+    }
+
+    /// Appends `element`.
+    pub fn push_back(&mut self, element: &[u8]) {
+        self.insert(self.end(), element);
+    }
+
+    /// Prepends `element`.
+    pub fn push_front(&mut self, element: &[u8]) {
+        self.insert(HEADER_LEN, element);
+    }
+
+    /// Inserts `element` before the entry at `pos` (or at the end); it is then the entry at `pos`.
+    pub fn insert(&mut self, pos: usize, element: &[u8]) {
+        self.splice(pos, 0, 0, Encoded::of(element));
+    }
+
+    /// As [`insert`](Self::insert), for a number.
+    pub fn insert_int(&mut self, pos: usize, value: i64) {
+        self.splice(pos, 0, 0, Encoded::of_int(value));
+    }
+
+    /// As [`insert`](Self::insert), for an entry of this or another listpack.
+    pub fn insert_entry(&mut self, pos: usize, entry: Entry<'_>) {
+        match entry {
+            Entry::Str(s) => self.insert(pos, s),
+            Entry::Int(v) => self.insert_int(pos, v),
+        }
+    }
+
+    /// Replaces the entry at `pos`, which stays its position.
+    pub fn replace(&mut self, pos: usize, element: &[u8]) {
+        let old = entry_len(&self.as_bytes()[pos..]);
+        self.splice(pos, old, 1, Encoded::of(element));
+    }
+
+    /// As [`replace`](Self::replace), for a number.
+    pub fn replace_int(&mut self, pos: usize, value: i64) {
+        let old = entry_len(&self.as_bytes()[pos..]);
+        self.splice(pos, old, 1, Encoded::of_int(value));
+    }
+
+    /// Removes the entry at `pos`, which then is the position of the next one (or the end).
+    pub fn delete(&mut self, pos: usize) {
+        let old = entry_len(&self.as_bytes()[pos..]);
+        self.remove_bytes(pos, old, 1);
+    }
+
+    /// Removes up to `n` entries from `pos` on and returns how many there were.
+    pub fn delete_many(&mut self, pos: usize, n: usize) -> usize {
+        let bytes = self.as_bytes();
+        let end = bytes.len() - 1;
+        let mut stop = pos;
+        let mut gone = 0;
+        while gone < n && stop < end {
+            stop += entry_len(&bytes[stop..]);
+            gone += 1;
+        }
+        self.remove_bytes(pos, stop - pos, gone);
+        gone
+    }
+
+    /// Removes `n` entries from entry number `index` on (negative: from the end); what is not there is ignored.
+    pub fn delete_range(&mut self, index: isize, n: usize) -> usize {
+        match self.seek(index) {
+            Some(pos) if n > 0 => self.delete_many(pos, n),
+            _ => 0,
+        }
+    }
+
+    /// Moves the entries from number `index` on into a listpack of their own.
+    pub fn split_off(&mut self, index: usize) -> Listpack {
+        let Some(pos) = self.seek(index as isize) else { return Listpack::new() };
+        let moved = self.count - index as u32;
+        let end = self.end();
+        let mut tail = Listpack::with_room(end - pos);
+        tail.append_raw(&self.as_bytes()[pos..end], moved);
+        self.remove_bytes(pos, end - pos, moved as usize);
+        tail
+    }
+
+    /// Appends all entries of `other`.
+    pub fn append(&mut self, other: &Listpack) {
+        self.append_raw(&other.as_bytes()[HEADER_LEN..other.end()], other.count);
+    }
+
+    /// Gives spare room back to the allocator.
+    pub fn shrink_to_fit(&mut self) {
+        let want = capacity_for(self.byte_len());
+        if self.buf.len() > want {
+            self.rebuild(self.end(), 0, 0, want, false);
+        }
+    }
+
+    fn append_raw(&mut self, entries: &[u8], count: u32) {
+        let at = self.end();
+        self.resize(at, 0, entries.len());
+        let at = self.head as usize + at;
+        self.buf[at..at + entries.len()].copy_from_slice(entries);
+        self.set_count(self.count + count);
+    }
+
+    fn splice(&mut self, pos: usize, old: usize, replaced: u32, new: Encoded<'_>) {
+        let len = new.len();
+        self.resize(pos, old, len);
+        let at = self.head as usize + pos;
+        new.write(&mut self.buf[at..at + len]);
+        self.set_count(self.count + 1 - replaced);
+        if len < old {
+            self.give_back();
+        }
+    }
+
+    fn remove_bytes(&mut self, pos: usize, bytes: usize, entries: usize) {
+        self.resize(pos, bytes, 0);
+        self.set_count(self.count - entries as u32);
+        self.give_back();
+    }
+
+    /// Frees spare room once it is half of all: sooner, a queue near a size class's edge would go to and fro.
+    fn give_back(&mut self) {
+        if self.buf.len() > 64 && self.byte_len() < self.buf.len() / 2 {
+            self.shrink_to_fit();
+        }
+    }
+
+    fn set_count(&mut self, count: u32) {
+        self.count = count;
+        let stored = u16::try_from(count).unwrap_or(COUNT_UNKNOWN).to_le_bytes();
+        let at = self.head as usize + 4;
+        self.buf[at..at + 2].copy_from_slice(&stored);
+    }
+
+    /// Makes the `old` bytes at `pos` be `new` ones (their content is left over), and updates the total.
+    fn resize(&mut self, pos: usize, old: usize, new: usize) {
+        let head = self.head as usize;
+        let total = self.byte_len();
+        let behind = total - pos - old;
+        let after = total - old + new;
+        if new > old {
+            let more = new - old;
+            let spare_front = head;
+            let spare_back = self.buf.len() - head - total;
+            let front_is_shorter = pos < behind;
+            if spare_front >= more && (front_is_shorter || spare_back < more) {
+                self.buf.copy_within(head..head + pos, head - more);
+                self.head -= more as u32;
+            } else if spare_back >= more {
+                self.buf.copy_within(head + pos + old..head + total, head + pos + new);
+            } else if spare_front + spare_back >= more + total / 8 {
+                // Enough room, on the wrong sides: move everything, which the room just paid for.
+                self.rebuild(pos, old, new, self.buf.len(), front_is_shorter);
+            } else {
+                self.rebuild(pos, old, new, capacity_for(after), front_is_shorter);
+            }
+        } else if new < old {
+            let less = old - new;
+            if pos < behind {
+                self.buf.copy_within(head..head + pos, head + less);
+                self.head += less as u32;
+            } else {
+                self.buf.copy_within(head + pos + old..head + total, head + pos + new);
+            }
+        }
+        let head = self.head as usize;
+        self.buf[head..head + 4].copy_from_slice(&(after as u32).to_le_bytes());
+    }
+
+    /// Moves everything into `cap` bytes with the `old` bytes at `pos` become `new`, spare room in front or behind.
+    fn rebuild(&mut self, pos: usize, old: usize, new: usize, cap: usize, room_in_front: bool) {
+        let head = self.head as usize;
+        let total = self.byte_len();
+        let after = total - old + new;
+        let cap = cap.max(after);
+        if head == 0 && !room_in_front && cap > self.buf.len() {
+            // The allocator may be able to extend in place.
+            let mut buf = core::mem::take(&mut self.buf).into_vec();
+            buf.reserve_exact(cap - buf.len());
+            buf.resize(cap, 0);
+            buf.copy_within(pos + old..total, pos + new);
+            self.buf = buf.into_boxed_slice();
+            return;
+        }
+        let new_head = if room_in_front { cap - after } else { 0 };
+        let mut buf = Vec::with_capacity(cap);
+        buf.resize(new_head, 0);
+        buf.extend_from_slice(&self.buf[head..head + pos]);
+        buf.resize(buf.len() + new, 0);
+        buf.extend_from_slice(&self.buf[head + pos + old..head + total]);
+        buf.resize(cap, 0);
+        self.buf = buf.into_boxed_slice();
+        self.head = new_head as u32;
+    }
+}
+
+/// Capacity for `need` bytes: multiples of 16 up to 128, then eighths of a power of two, which are the size classes
+/// of the heap below; anything between would be lost there.
+fn capacity_for(need: usize) -> usize {
+    let step = if need <= 128 { 16 } else { 1 << (need.ilog2() - 3) };
+    need.next_multiple_of(step)
+}
+
+/// An element ready to be written as an entry.
+enum Encoded<'a> {
+    Str(&'a [u8]),
+    Int(i64),
+}
+
+impl<'a> Encoded<'a> {
+    fn of(element: &'a [u8]) -> Self {
+        match parse_i64(element) {
+            Some(v) => Encoded::Int(v),
+            None => Encoded::Str(element),
+        }
+    }
+
+    fn of_int(value: i64) -> Self {
+        Encoded::Int(value)
+    }
+
+    /// Bytes before the backlen.
+    fn body_len(&self) -> usize {
+        match self {
+            Encoded::Str(s) if s.len() < 64 => 1 + s.len(),
+            Encoded::Str(s) if s.len() < 4096 => 2 + s.len(),
+            Encoded::Str(s) => 5 + s.len(),
+            Encoded::Int(0..=127) => 1,
+            Encoded::Int(-4096..=4095) => 2,
+            Encoded::Int(-0x8000..=0x7FFF) => 3,
+            Encoded::Int(-0x80_0000..=0x7F_FFFF) => 4,
+            Encoded::Int(-0x8000_0000..=0x7FFF_FFFF) => 5,
+            Encoded::Int(_) => 9,
+        }
+    }
+
+    fn len(&self) -> usize {
+        let body = self.body_len();
+        body + backlen_width(body)
+    }
+
+    fn write(&self, out: &mut [u8]) {
+        let body = self.body_len();
+        match *self {
+            Encoded::Str(s) => {
+                let header = body - s.len();
+                match header {
+                    1 => out[0] = 0x80 | s.len() as u8,
+                    2 => {
+                        out[0] = 0xE0 | (s.len() >> 8) as u8;
+                        out[1] = s.len() as u8;
+                    }
+                    _ => {
+                        out[0] = 0xF0;
+                        out[1..5].copy_from_slice(&(s.len() as u32).to_le_bytes());
+                    }
+                }
+                out[header..body].copy_from_slice(s);
+            }
+            Encoded::Int(v) => match body {
+                1 => out[0] = v as u8,
+                2 => {
+                    // 13 bits of two's complement, high bits first.
+                    let bits = (v as u16) & 0x1FFF;
+                    out[0] = 0xC0 | (bits >> 8) as u8;
+                    out[1] = bits as u8;
+                }
+                _ => {
+                    out[0] = match body {
+                        3 => 0xF1,
+                        4 => 0xF2,
+                        5 => 0xF3,
+                        _ => 0xF4,
+                    };
+                    out[1..body].copy_from_slice(&v.to_le_bytes()[..body - 1]);
+                }
+            },
+        }
+        write_backlen(body, &mut out[body..]);
+    }
+}
+
+/// Bytes that an entry would take for `element`: what a size limit counts before it is added.
+pub fn encoded_len(element: &[u8]) -> usize {
+    Encoded::of(element).len()
+}
+
+fn backlen_width(body: usize) -> usize {
+    // The format's own limits, odd ones included.
+    match body {
+        0..=127 => 1,
+        128..=16_382 => 2,
+        16_383..=2_097_150 => 3,
+        2_097_151..=268_435_454 => 4,
+        _ => 5,
+    }
+}
+
+fn write_backlen(body: usize, out: &mut [u8]) {
+    let width = backlen_width(body);
+    for (i, byte) in out[..width].iter_mut().enumerate() {
+        let bits = (body >> (7 * (width - 1 - i))) as u8 & 0x7F;
+        *byte = if i == 0 { bits } else { bits | 0x80 };
+    }
+}
+
+/// Reads the backlen that ends before `end`: (length of the body, width of the backlen).
+fn read_backlen(bytes: &[u8], end: usize) -> Option<(usize, usize)> {
+    let mut len = 0;
+    for width in 1..=5 {
+        let byte = *bytes.get(end.checked_sub(width)?)?;
+        len |= usize::from(byte & 0x7F) << (7 * (width - 1));
+        if byte & 0x80 == 0 {
+            return Some((len, width));
+        }
+    }
+    None
+}
+
+/// Length of the body of the entry that `b` starts with, from its first bytes.
+#[inline]
+fn body_len(b: &[u8]) -> usize {
+    match b[0] {
+        0..=0x7F => 1,
+        n @ 0x80..=0xBF => 1 + usize::from(n & 0x3F),
+        0xC0..=0xDF => 2,
+        n @ 0xE0..=0xEF => 2 + (usize::from(n & 0x0F) << 8 | usize::from(b[1])),
+        0xF0 => 5 + u32::from_le_bytes([b[1], b[2], b[3], b[4]]) as usize,
+        0xF1 => 3,
+        0xF2 => 4,
+        0xF3 => 5,
+        _ => 9,
+    }
+}
+
+/// Length of the entry that `b` starts with, backlen included.
+#[inline]
+fn entry_len(b: &[u8]) -> usize {
+    let body = body_len(b);
+    body + backlen_width(body)
+}
+
+/// The entry that `b` starts with, and its length.
+#[inline]
+fn decode(b: &[u8]) -> (Entry<'_>, usize) {
+    let first = b[0];
+    // The two commonest first.
+    if first & 0xC0 == 0x80 {
+        let end = 1 + usize::from(first & 0x3F);
+        return (Entry::Str(&b[1..end]), end + 1);
+    }
+    if first & 0x80 == 0 {
+        return (Entry::Int(i64::from(first)), 2);
+    }
+    let body = body_len(b);
+    let entry = match first {
+        0xC0..=0xDF => {
+            let bits = u16::from(first & 0x1F) << 8 | u16::from(b[1]);
+            // Moves the 13-bit sign to the top and back.
+            Entry::Int(i64::from((bits << 3) as i16 >> 3))
+        }
+        0xE0..=0xEF => Entry::Str(&b[2..body]),
+        0xF0 => Entry::Str(&b[5..body]),
+        _ => {
+            let mut wide = [if b[body - 1] & 0x80 == 0 { 0 } else { 0xFF }; 8];
+            wide[..body - 1].copy_from_slice(&b[1..body]);
+            Entry::Int(i64::from_le_bytes(wide))
+        }
+    };
+    (entry, body + backlen_width(body))
+}
+
+/// Walks untrusted bytes; the number of entries if all is well.
+fn validate(bytes: &[u8]) -> Result<u32, Malformed> {
+    let total = bytes.len();
+    if total < HEADER_LEN + 1 || bytes[total - 1] != END {
+        return Err(Malformed);
+    }
+    if u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize != total {
+        return Err(Malformed);
+    }
+    let end = total - 1;
+    let mut pos = HEADER_LEN;
+    let mut count: u32 = 0;
+    while pos < end {
+        let rest = &bytes[pos..end];
+        let header = match rest[0] {
+            0xE0..=0xEF => 2,
+            0xF0 => 5,
+            0xF5..=0xFF => return Err(Malformed),
+            _ => 1,
+        };
+        if rest.len() < header {
+            return Err(Malformed);
+        }
+        let body = body_len(rest);
+        let len = body.checked_add(backlen_width(body)).ok_or(Malformed)?;
+        if rest.len() < len || read_backlen(rest, len) != Some((body, backlen_width(body))) {
+            return Err(Malformed);
+        }
+        pos += len;
+        count += 1;
+    }
+    let stored = u16::from_le_bytes([bytes[4], bytes[5]]);
+    if stored != COUNT_UNKNOWN && u32::from(stored) != count {
+        return Err(Malformed);
+    }
+    Ok(count)
+}
+
+/// Iterator over a listpack's entries, from both ends.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    bytes: &'a [u8],
+    front: usize,
+    back: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (entry, len) = decode(&self.bytes[self.front..]);
+        self.front += len;
+        Some(entry)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let left = self.left.checked_sub(1)?;
+        let (len, width) = read_backlen(self.bytes, self.back)?;
+        self.left = left;
+        self.back -= len + width;
+        Some(decode(&self.bytes[self.back..]).0)
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// Iterator from a position to the end; knows where it stands.
+#[derive(Clone)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+}
+
+impl Cursor<'_> {
+    /// Position of the entry that comes next.
+    pub fn pos(&self) -> usize {
+        self.pos
+    }
+}
+
+impl<'a> Iterator for Cursor<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        if self.pos + 1 >= self.bytes.len() {
+            return None;
+        }
+        let (entry, len) = decode(&self.bytes[self.pos..]);
+        self.pos += len;
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+#[path = "listpack_tests.rs"]
+mod tests;
