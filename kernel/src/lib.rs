@@ -1,6 +1,31 @@
 //! `barium-kernel`: boot, CPUs, memory, interrupts, clock, entropy, log, PCI, drivers. All unsafe code lives here.
 //!
-//! Knows nothing of RESP or TCP. Above it, a platform's binary calls [`arch`]'s common face.
+//! Knows nothing of RESP or TCP. Above it, a platform's binary exports `barium_main`, which [`boot::start`] calls once the
+//! machine is up. Below it, [`arch`] is the only module that differs between machines.
+//!
+//! On a host target only the parts without hardware are compiled: those are the ones that unit tests reach.
 #![cfg_attr(target_os = "none", no_std)]
 
+// A kernel turns addresses into pointers; on these targets usize and u64 are the same.
 extern crate alloc;
+
+#[cfg(target_os = "none")]
+pub mod arch;
+pub mod boot;
+#[cfg(target_os = "none")]
+pub mod clock;
+pub mod cmdline;
+#[cfg(target_os = "none")]
+pub mod console;
+#[cfg(target_os = "none")]
+pub mod cpu;
+#[cfg(target_os = "none")]
+pub mod irq;
+#[cfg(target_os = "none")]
+pub mod memory;
+#[cfg(target_os = "none")]
+mod panic;
+#[cfg(target_os = "none")]
+pub mod pci;
+pub mod power;
+pub mod region;

@@ -2,24 +2,34 @@
 //! architecture it is compiled for.
 //!
 //! ```text
-//! // boot: the arch's entry code enables paging and per-CPU state, fills a boot::BootInfo and calls boot::start(info) -> !
-//! console::write(bytes: &[u8])                 polled UART, usable from the first instruction of Rust on
+//! // boot: the arch's entry code enables paging and per-CPU state, fills a boot::BootInfo and calls boot::start(info) -> !.
+//! //       boot::start then calls, in this order: console, memory::init, arch::init, time::init, cpu::start_others, PCI.
+//! init(info: &'static BootInfo)                firmware tables, interrupt controller, boot CPU's timer; the heap is open
+//! console::write(bytes: &[u8])                 polled UART, usable from the first instruction of Rust on, also twice at once
 //! console::read() -> Option<u8>
-//! cpu::id() -> usize                           0..cpu::MAX_CPUS, dense, 0 is the boot CPU; cheap (gs / tpidr_el1)
-//! cpu::start_others(wanted: usize) -> usize    starts up to `wanted` - 1 further CPUs, each of which calls cpu::secondary(id) -> !
+//! cpu::id() -> usize                           0..cpu::MAX_CPUS, dense, 0 is the boot CPU; cheap (gs / tpidr_el1); 0 early on
+//! cpu::start_others(wanted: usize) -> usize    starts up to `wanted` - 1 further CPUs, one at a time, each of which calls
+//!                                              crate::cpu::secondary(id) -> !; returns how many run, the caller included
 //! cpu::wake(id: usize)                         IPI: ends the target's wait_for_interrupt, also when it comes first
 //! cpu::wait_for_interrupt(deadline_ns: Option<u64>)   called with interrupts masked; sleeps until one is pending or the
 //!                                              monotonic deadline passed; opens interrupts around the halt only
 //! cpu::relax()                                 pause / yield
-//! cpu::backtrace(f: &mut dyn FnMut(usize))     return addresses, innermost first, by frame pointers
-//! time::init(), time::now_ns() -> u64          monotonic since boot, same on all CPUs
+//! cpu::halt()                                  halts for good unless the machine says otherwise; interrupts stay masked
+//! cpu::backtrace(f: &mut dyn FnMut(usize))     return addresses of the caller, innermost first, by frame pointers
+//! time::init(), time::now_ns() -> u64          monotonic since boot, same on all CPUs; 0 before init
 //! time::unix_seconds() -> Option<u64>          CMOS / PL031
-//! entropy::hardware() -> Option<u64>           RDRAND/RDSEED, RNDR
-//! irq::allocate(handler: fn(usize), arg: usize) -> Option<irq::Line>     a vector (x86) / SPI or MSI (arm)
-//! irq::Line::msi(&self) -> Option<(u64, u32)>  address and data to program into an MSI-X table entry for this CPU
-//! irq::intx(device: pci location, pin) -> Option<irq::Line>   level-triggered legacy line
-//! memory::{phys_to_virt, virt_to_phys, map_mmio(phys, len) -> NonNull<u8>, protect ...}
-//! pci::config_space() -> PciConfig             ECAM base (from MCFG / device tree) or legacy ports
+//! entropy::hardware() -> Option<u64>           RDSEED/RDRAND, RNDR
+//! entropy::jitter() -> u64                     a cycle counter's value
+//! irq::Line                                    Copy; irq::Line::msi(&self) -> Option<(u64, u32)>: address and data to program
+//!                                              into an MSI-X table entry, delivered to the CPU that allocated the line
+//! irq::allocate_msi(handler: fn(usize), arg: usize) -> Option<Line>
+//! irq::intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Option<Line>   level-triggered legacy line
+//!                                              (both keep their handlers with crate::irq::register and ::dispatch)
+//! memory::phys_to_virt(phys: u64) -> *mut u8   the direct map: all RAM, readable and writable, never executable
+//! memory::virt_to_phys(virt: *const u8) -> u64 for the direct map and the kernel image
+//! memory::map_mmio(phys: u64, len: usize) -> Option<NonNull<u8>>   uncached; the same range twice gives the same address
+//! pci::Config: Copy + ConfigurationAccess, pci::config() -> Option<Config>    ECAM (from MCFG / device tree) or legacy ports
+//! pci::windows() -> Windows                    bus address ranges for BARs and bridges that the firmware left unassigned
 //! power::exit(status: ExitStatus) -> !         success: ACPI/PSCI power-off; failure: a status that QEMU returns
 //! power::reset() -> !
 //! ```
