@@ -53,6 +53,9 @@ ipv4_text() {
     echo "$(($1 >> 24 & 255)).$(($1 >> 16 & 255)).$(($1 >> 8 & 255)).$(($1 & 255))"
 }
 
+# Also when run without make.
+ARCH=${ARCH:-} PLATFORM=${PLATFORM:-} ARGS=${ARGS:-} QEMU_ARGS=${QEMU_ARGS:-}
+
 PLATFORMS="x86_64-qemu-q35 aarch64-qemu-virt"
 
 if [ -n "$PLATFORM" ]; then
