@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::decimal::{MAX_DECIMAL_LEN, decimal, parse_i64};
+use super::{Malformed, capacity_for};
 
 /// Bytes before the first entry.
 pub const HEADER_LEN: usize = 6;
@@ -69,10 +70,6 @@ impl<'a> Entry<'a> {
         }
     }
 }
-
-/// The bytes were not a well-formed listpack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
 
 /// An owned listpack. Positions (`pos`) are byte offsets of entries from the start of the listpack; any change
 /// behind or at a position invalidates it unless the method says otherwise.
@@ -442,13 +439,6 @@ impl Listpack {
         self.buf = buf.into_boxed_slice();
         self.head = new_head as u32;
     }
-}
-
-/// Capacity for `need` bytes: multiples of 16 up to 128, then eighths of a power of two, which are the size classes
-/// of the heap below; anything between would be lost there.
-fn capacity_for(need: usize) -> usize {
-    let step = if need <= 128 { 16 } else { 1 << (need.ilog2() - 3) };
-    need.next_multiple_of(step)
 }
 
 /// An element ready to be written as an entry.

@@ -1,0 +1,475 @@
+//! Quicklist: a long list as a sequence of listpacks of bounded size.
+//!
+//! Elements meet nodes by Redis's rules (`list-max-listpack-size`), because the number of nodes is what decides when
+//! a list that shrinks becomes a single listpack again.
+//!
+//! Costs: push and pop O(1) at both ends; index lookup walks chunks of nodes (see [`nodes`]), then one listpack; an
+//! insert or delete inside moves bytes of one node and touches its neighbours at most. About 3 bytes an element
+//! beyond its own.
+
+pub mod nodes;
+
+use alloc::vec::Vec;
+
+use self::nodes::{Node, Nodes};
+use super::listpack::{Cursor, Entry, HEADER_LEN, Listpack};
+
+/// Room that a push is assumed to need beyond the element's text.
+const ENTRY_OVERHEAD_ESTIMATE: usize = 8;
+/// Most bytes of a listpack whose limit is a number of elements, and of a string inside one.
+const SAFE_BYTES: usize = 8192;
+
+/// What a node may hold: `list-max-listpack-size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLimit(i32);
+
+impl NodeLimit {
+    /// From the configured number: positive is elements, -1 to -5 are 4, 8, 16, 32 and 64 KiB.
+    pub fn new(list_max_listpack_size: i64) -> Self {
+        Self(list_max_listpack_size.clamp(-5, i64::from(i32::MAX)) as i32)
+    }
+
+    fn bytes(self) -> Option<usize> {
+        (self.0 < 0).then(|| 4096 << (-self.0 - 1))
+    }
+
+    fn elements(self) -> usize {
+        self.0.max(1) as usize
+    }
+
+    /// Whether `bytes` of listpack with `elements` elements are too much for one node.
+    pub fn exceeded(self, bytes: usize, elements: usize) -> bool {
+        match self.bytes() {
+            Some(limit) => bytes > limit,
+            None => bytes > SAFE_BYTES || elements > self.elements(),
+        }
+    }
+
+    /// Whether a node of `bytes` with `elements` elements is at most half of what one may hold.
+    pub fn half_full_at_most(self, bytes: usize, elements: usize) -> bool {
+        match self.bytes() {
+            Some(limit) => bytes <= limit / 2,
+            None => elements <= self.elements() / 2,
+        }
+    }
+
+    /// Whether `bytes` of listpack with `elements` elements are within the limit as conversions see it: without
+    /// the bound on bytes for a limit by number.
+    pub fn fits(self, bytes: usize, elements: usize) -> bool {
+        match self.bytes() {
+            Some(limit) => bytes <= limit,
+            None => elements <= self.elements(),
+        }
+    }
+
+    /// Whether an element of `len` bytes gets a node of its own.
+    fn is_large(self, len: usize) -> bool {
+        len > self.bytes().unwrap_or(SAFE_BYTES)
+    }
+}
+
+/// Which end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The head.
+    Left,
+    /// The tail.
+    Right,
+}
+
+/// A list of byte strings.
+pub struct Quicklist {
+    nodes: Nodes,
+    limit: NodeLimit,
+}
+
+impl Quicklist {
+    /// An empty list whose nodes keep to `limit`.
+    pub fn new(limit: NodeLimit) -> Self {
+        Self { nodes: Nodes::default(), limit }
+    }
+
+    /// A list that starts with the elements of `lp`.
+    pub fn from_listpack(lp: Listpack, limit: NodeLimit) -> Self {
+        let mut list = Self::new(limit);
+        list.append_node(Node::Packed(lp));
+        list
+    }
+
+    /// Appends a whole node, as a serialised list gives them. Empty ones are dropped.
+    pub fn append_node(&mut self, node: Node) {
+        if node.count() > 0 {
+            self.nodes.insert(self.nodes.len(), node);
+        }
+    }
+
+    /// The list as one listpack, if it has a single node that is one.
+    pub fn single_listpack(&self) -> Option<&Listpack> {
+        if self.nodes.len() == 1 { self.nodes.get(0)?.packed() } else { None }
+    }
+
+    /// Takes the only node's listpack out, when [`single_listpack`](Self::single_listpack) has one.
+    pub fn take_single_listpack(&mut self) -> Option<Listpack> {
+        self.single_listpack()?;
+        match self.nodes.remove(0)? {
+            Node::Packed(lp) => Some(lp),
+            Node::Plain(_) => None,
+        }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.nodes.elements()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.elements() == 0
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes in order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter_from(0)
+    }
+
+    /// Bytes of memory behind the list.
+    pub fn memory_usage(&self) -> usize {
+        self.nodes.overhead() + self.nodes().map(Node::memory_usage).sum::<usize>()
+    }
+
+    fn small(element: &[u8]) -> Node {
+        let mut lp = Listpack::new();
+        lp.push_back(element);
+        Node::Packed(lp)
+    }
+
+    fn node_for(&self, element: &[u8]) -> Node {
+        if self.limit.is_large(element.len()) { Node::Plain(element.into()) } else { Self::small(element) }
+    }
+
+    /// Whether the node numbered `node` exists and has room for an element of `len` bytes.
+    fn has_room(&self, node: Option<usize>, len: usize) -> bool {
+        let Some(Node::Packed(lp)) = node.and_then(|n| self.nodes.get(n)) else { return false };
+        !self.limit.is_large(len) && !self.limit.exceeded(lp.byte_len() + len + ENTRY_OVERHEAD_ESTIMATE, lp.len() + 1)
+    }
+
+    fn edit_packed(&mut self, node: usize, change: impl FnOnce(&mut Listpack)) {
+        self.nodes.edit(node, |n| {
+            if let Node::Packed(lp) = n {
+                change(lp);
+            }
+        });
+    }
+
+    /// Adds an element at one end.
+    pub fn push(&mut self, end: End, element: &[u8]) {
+        let last = self.nodes.len().saturating_sub(1);
+        let node = if end == End::Left { 0 } else { last };
+        if self.has_room(Some(node), element.len()) {
+            self.edit_packed(node, |lp| match end {
+                End::Left => lp.push_front(element),
+                End::Right => lp.push_back(element),
+            });
+            return;
+        }
+        if !self.nodes.is_empty() {
+            // The node is full: it will hardly grow again, and its spare room is worth more elsewhere.
+            self.edit_packed(node, Listpack::shrink_to_fit);
+        }
+        let at = if end == End::Left { 0 } else { self.nodes.len() };
+        let new = self.node_for(element);
+        self.nodes.insert(at, new);
+    }
+
+    /// The element at `index`.
+    pub fn get(&self, index: usize) -> Option<Entry<'_>> {
+        let (node, offset) = self.nodes.find(index)?;
+        self.nodes.get(node)?.get(offset)
+    }
+
+    /// Inserts before (or after) the element at `index`, which must exist.
+    pub fn insert(&mut self, index: usize, after: bool, element: &[u8]) {
+        let Some((node, offset)) = self.nodes.find(index) else { return };
+        let Some(target) = self.nodes.get(node) else { return };
+        let count = target.count();
+        let plain = target.packed().is_none();
+        let at_edge = if after { offset + 1 == count } else { offset == 0 };
+        let neighbour = if after { Some(node + 1) } else { node.checked_sub(1) };
+        let beside = if after { node + 1 } else { node };
+        let within = if after { offset + 1 } else { offset };
+        if self.limit.is_large(element.len()) {
+            if !plain && !at_edge {
+                self.split(node, within);
+                self.nodes.insert(node + 1, Node::Plain(element.into()));
+            } else {
+                self.nodes.insert(beside, Node::Plain(element.into()));
+            }
+        } else if self.has_room(Some(node), element.len()) {
+            self.edit_packed(node, |lp| {
+                let pos = lp.seek(within as isize).unwrap_or(lp.end());
+                lp.insert(pos, element);
+            });
+        } else if at_edge && let Some(next) = neighbour.filter(|&n| self.has_room(Some(n), element.len())) {
+            self.edit_packed(next, |lp| if after { lp.push_front(element) } else { lp.push_back(element) });
+        } else if at_edge || plain {
+            self.nodes.insert(beside, Self::small(element));
+        } else {
+            // A full node, in its middle: the new element joins the half that the pivot is not in.
+            self.split(node, within);
+            if after {
+                self.edit_packed(node + 1, |lp| lp.push_front(element));
+                self.merge_around(node);
+            } else {
+                self.edit_packed(node, |lp| lp.push_back(element));
+                self.merge_around(node + 1);
+            }
+        }
+    }
+
+    /// Splits a packed node so that its elements from `offset` on are the next node.
+    fn split(&mut self, node: usize, offset: usize) {
+        let tail = self.nodes.edit(node, |n| match n {
+            Node::Packed(lp) => Some(lp.split_off(offset)),
+            Node::Plain(_) => None,
+        });
+        if let Some(Some(tail)) = tail
+            && !tail.is_empty()
+        {
+            self.nodes.insert(node + 1, Node::Packed(tail));
+        }
+    }
+
+    fn can_merge(&self, a: usize, b: usize) -> bool {
+        let (Some(Node::Packed(a)), Some(Node::Packed(b))) = (self.nodes.get(a), self.nodes.get(b)) else {
+            return false;
+        };
+        !self.limit.exceeded(a.byte_len() + b.byte_len() - HEADER_LEN - 1, a.len() + b.len())
+    }
+
+    /// Joins node `a` and the one behind it, if both fit in one.
+    fn try_merge(&mut self, a: usize) -> bool {
+        if !self.can_merge(a, a + 1) {
+            return false;
+        }
+        if let Some(Node::Packed(tail)) = self.nodes.remove(a + 1) {
+            self.edit_packed(a, |lp| lp.append(&tail));
+        }
+        true
+    }
+
+    /// After a split: tries, in Redis's order, the two nodes before, the two behind, and the centre with each side.
+    fn merge_around(&mut self, mut center: usize) {
+        if center >= 2 && self.try_merge(center - 2) {
+            center -= 1;
+        }
+        if center + 2 < self.nodes.len() {
+            self.try_merge(center + 1);
+        }
+        if center >= 1 && self.try_merge(center - 1) {
+            center -= 1;
+        }
+        self.try_merge(center);
+    }
+
+    /// Replaces the element at `index`; false if there is none.
+    pub fn replace(&mut self, index: usize, element: &[u8]) -> bool {
+        let Some((node, offset)) = self.nodes.find(index) else { return false };
+        let Some(target) = self.nodes.get(node) else { return false };
+        let large = self.limit.is_large(element.len());
+        match (target, large) {
+            (Node::Packed(_), false) => self.edit_packed(node, |lp| {
+                if let Some(pos) = lp.seek(offset as isize) {
+                    lp.replace(pos, element);
+                }
+            }),
+            (Node::Plain(_), _) => {
+                let new = self.node_for(element);
+                self.nodes.edit(node, |n| *n = new);
+            }
+            (Node::Packed(lp), true) => {
+                let count = lp.len();
+                if offset + 1 < count {
+                    self.split(node, offset + 1);
+                }
+                self.nodes.insert(node + 1, Node::Plain(element.into()));
+                self.delete_in_node(node, offset, 1);
+            }
+        }
+        true
+    }
+
+    /// Deletes elements of one node, and the node when it is empty then. Returns how many elements went.
+    fn delete_in_node(&mut self, node: usize, offset: usize, n: usize) -> usize {
+        let Some(target) = self.nodes.get(node) else { return 0 };
+        let count = target.count();
+        let n = n.min(count.saturating_sub(offset));
+        if n == count {
+            self.nodes.remove(node);
+        } else {
+            self.edit_packed(node, |lp| {
+                lp.delete_range(offset as isize, n);
+            });
+        }
+        n
+    }
+
+    /// Removes up to `n` elements from `index` on.
+    pub fn delete_range(&mut self, index: usize, mut n: usize) {
+        while n > 0 {
+            let Some((node, offset)) = self.nodes.find(index) else { return };
+            let gone = self.delete_in_node(node, offset, n);
+            if gone == 0 {
+                return;
+            }
+            n -= gone;
+        }
+    }
+
+    /// Removes elements equal to `needle`, at most `max`, starting at one end. Returns how many there were.
+    pub fn remove_equal(&mut self, needle: &[u8], max: usize, from: End) -> usize {
+        let mut removed = 0;
+        let mut node = if from == End::Left { 0 } else { self.nodes.len() };
+        while removed < max {
+            if from == End::Right {
+                let Some(before) = node.checked_sub(1) else { break };
+                node = before;
+            }
+            let left = max - removed;
+            let outcome = self.nodes.edit(node, |n| match n {
+                Node::Packed(lp) => (remove_equal(lp, needle, left, from), lp.is_empty()),
+                Node::Plain(bytes) if **bytes == *needle => (1, true),
+                Node::Plain(_) => (0, false),
+            });
+            let Some((gone, emptied)) = outcome else { break };
+            removed += gone;
+            if emptied {
+                self.nodes.remove(node);
+            } else if from == End::Left {
+                node += 1;
+            }
+        }
+        removed
+    }
+
+    /// The elements from `index` on, in order.
+    pub fn iter_from(&self, index: usize) -> impl Iterator<Item = Entry<'_>> {
+        let (node, offset) = self.nodes.find(index).unwrap_or((self.nodes.len(), 0));
+        let mut skip = offset;
+        self.nodes.iter_from(node).flat_map(move |n| Elements::from(n, core::mem::take(&mut skip)))
+    }
+
+    /// The elements from `index` towards the head.
+    pub fn iter_back_from(&self, index: usize) -> impl Iterator<Item = Entry<'_>> {
+        let (node, mut skip) = match self.nodes.find(index) {
+            Some((node, offset)) => (node, self.nodes.get(node).map_or(0, Node::count) - offset - 1),
+            None => (usize::MAX, 0),
+        };
+        self.nodes.iter_back_from(node).flat_map(move |n| {
+            let skip = core::mem::take(&mut skip);
+            let (lp, plain) = match n {
+                Node::Packed(lp) => (Some(lp.iter().rev().skip(skip)), None),
+                Node::Plain(bytes) => (None, Some(Entry::Str(bytes))),
+            };
+            plain.into_iter().chain(lp.into_iter().flatten())
+        })
+    }
+
+    /// Calls `each` for up to `n` elements from `index` on: the quickest way over a range.
+    pub fn walk(&self, index: usize, mut n: usize, mut each: impl FnMut(Entry<'_>)) {
+        let Some((node, offset)) = self.nodes.find(index) else { return };
+        let mut skip = offset;
+        for target in self.nodes.iter_from(node) {
+            let offset = core::mem::take(&mut skip);
+            let here = n.min(target.count() - offset);
+            Elements::from(target, offset).take(here).for_each(&mut each);
+            n -= here;
+            if n == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Frees up to `n` nodes from the tail; true when none is left.
+    pub fn free_step(&mut self, n: usize) -> bool {
+        for _ in 0..n {
+            match self.nodes.len().checked_sub(1) {
+                Some(last) => drop(self.nodes.remove(last)),
+                None => return true,
+            }
+        }
+        self.nodes.is_empty()
+    }
+}
+
+/// Removes entries equal to `needle`, at most `max`, starting at one end of `lp`.
+pub fn remove_equal(lp: &mut Listpack, needle: &[u8], max: usize, from: End) -> usize {
+    let mut removed = 0;
+    match from {
+        End::Left => {
+            let mut pos = HEADER_LEN;
+            while removed < max
+                && let Some(hit) = lp.find(pos, needle, 1)
+            {
+                lp.delete(hit);
+                removed += 1;
+                pos = hit;
+            }
+        }
+        End::Right => {
+            let mut pos = lp.end();
+            while removed < max
+                && let Some(before) = lp.prev(pos)
+            {
+                if lp.get(before).is(needle) {
+                    lp.delete(before);
+                    removed += 1;
+                }
+                pos = before;
+            }
+        }
+    }
+    removed
+}
+
+/// The elements of one node from some offset on.
+enum Elements<'a> {
+    Packed(Cursor<'a>),
+    Plain(Option<&'a [u8]>),
+}
+
+impl<'a> Elements<'a> {
+    fn from(node: &'a Node, offset: usize) -> Self {
+        match node {
+            Node::Packed(lp) => Elements::Packed(lp.iter_from(lp.seek(offset as isize).unwrap_or(lp.end()))),
+            Node::Plain(bytes) => Elements::Plain((offset == 0).then_some(bytes)),
+        }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        match self {
+            Elements::Packed(cursor) => cursor.next(),
+            Elements::Plain(bytes) => bytes.take().map(Entry::Str),
+        }
+    }
+}
+
+impl Quicklist {
+    /// All elements' texts; for tests and conversions.
+    pub fn to_texts(&self) -> Vec<Vec<u8>> {
+        self.iter_from(0).map(Entry::to_vec).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
