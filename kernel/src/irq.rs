@@ -5,6 +5,7 @@
 
 use crate::arch;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use virtio_drivers::transport::pci::bus::DeviceFunction;
 
 /// Most lines with a handler.
 pub const MAX_LINES: usize = 128;
@@ -22,20 +23,15 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 pub use arch::irq::Line;
 
-/// A message-signalled line for this CPU that calls `handler(arg)`. `None` when the machine has no message-signalled
-/// interrupts or no line is left.
-pub fn allocate_msi(handler: fn(usize), arg: usize) -> Option<Line> {
-    arch::irq::allocate_msi(handler, arg)
+/// A message-signalled line of a PCI function, for this CPU, that calls `handler(arg)`. `None` when the machine has no
+/// message-signalled interrupts or no line is left. The function is named because a GICv3 translates messages by their sender.
+pub fn allocate_msi(device: DeviceFunction, handler: fn(usize), arg: usize) -> Option<Line> {
+    arch::irq::allocate_msi(device, handler, arg)
 }
 
 /// The level-triggered line of a PCI function's interrupt pin (1 = INTA# .. 4 = INTD#), shared with whoever has it already.
 /// `None` when it is not routed.
-pub fn intx(
-    device: virtio_drivers::transport::pci::bus::DeviceFunction,
-    pin: u8,
-    handler: fn(usize),
-    arg: usize,
-) -> Option<Line> {
+pub fn intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Option<Line> {
     arch::irq::intx(device, pin, handler, arg)
 }
 

@@ -57,7 +57,7 @@ pub mod irq {
             None
         }
     }
-    pub fn allocate_msi(_handler: fn(usize), _arg: usize) -> Option<Line> {
+    pub fn allocate_msi(_device: DeviceFunction, _handler: fn(usize), _arg: usize) -> Option<Line> {
         None
     }
     pub fn intx(_device: DeviceFunction, _pin: u8, _handler: fn(usize), _arg: usize) -> Option<Line> {
