@@ -6,3 +6,4 @@ extern crate alloc;
 
 pub mod encoding;
 pub mod number;
+pub mod types;

@@ -10,8 +10,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::decimal::{MAX_DECIMAL_LEN, decimal, parse_i64};
 use super::{Malformed, capacity_for};
+use crate::number::{I64_CHARS, format_i64, parse_i64};
 
 /// Bytes before the first entry.
 pub const HEADER_LEN: usize = 6;
@@ -30,26 +30,26 @@ pub enum Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// The element's text; an integer is printed into `buf`.
-    pub fn bytes<'b>(self, buf: &'b mut [u8; MAX_DECIMAL_LEN]) -> &'b [u8]
+    pub fn bytes<'b>(self, buf: &'b mut [u8; I64_CHARS]) -> &'b [u8]
     where
         'a: 'b,
     {
         match self {
             Entry::Str(s) => s,
-            Entry::Int(v) => decimal(v, buf),
+            Entry::Int(v) => format_i64(buf, v),
         }
     }
 
     /// The element's text in a buffer of its own.
     pub fn to_vec(self) -> Vec<u8> {
-        self.bytes(&mut [0; MAX_DECIMAL_LEN]).to_vec()
+        self.bytes(&mut [0; I64_CHARS]).to_vec()
     }
 
     /// Length of the element's text.
     pub fn text_len(self) -> usize {
         match self {
             Entry::Str(s) => s.len(),
-            Entry::Int(v) => decimal(v, &mut [0; MAX_DECIMAL_LEN]).len(),
+            Entry::Int(v) => format_i64(&mut [0; I64_CHARS], v).len(),
         }
     }
 

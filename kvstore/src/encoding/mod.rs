@@ -1,12 +1,10 @@
 //! Compact encodings: small collections kept as one run of bytes, in Redis's own byte formats, so that a serialised
 //! payload can use them as they are; and the quicklist, a sequence of such runs.
 
-pub mod decimal;
 pub mod intset;
 pub mod listpack;
 pub mod quicklist;
 
-pub use decimal::{MAX_DECIMAL_LEN, decimal, parse_i64};
 pub use intset::Intset;
 pub use listpack::{Entry, Listpack};
 pub use quicklist::Quicklist;

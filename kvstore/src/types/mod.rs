@@ -1,0 +1,3 @@
+//! The data types of values, one file each.
+
+pub mod list;
