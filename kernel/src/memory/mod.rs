@@ -1,45 +1,80 @@
-//! Physical memory and the heap.
+//! Physical memory and the heap, which is the global allocator.
+//!
+//! All free RAM of the boot information goes to one [`barium_heap::Heap`], through the direct map: frames and objects
+//! come from the same pool, so that memory freed in one form can be had in the other.
 
-use crate::arch;
-use crate::boot::BootInfo;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use barium_heap::{CpuSlot, Heap};
+
+pub use barium_heap::Stats;
+
+use crate::boot::{BootInfo, MAX_REGIONS};
+use crate::cpu::{self, MAX_CPUS};
 use crate::region::FRAME;
-use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::{arch, console};
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
-static END: AtomicU64 = AtomicU64::new(0);
+struct ThisCpu;
 
-/// Gives the free memory of `info` to the frame allocator and opens the heap. Called once, before any allocation.
-pub(crate) fn init(info: &BootInfo) {
-    if let Some(largest) = info.free().as_slice().iter().max_by_key(|region| region.len()) {
-        NEXT.store(largest.start, Ordering::Relaxed);
-        END.store(largest.end, Ordering::Relaxed);
+// SAFETY: a CPU runs one thing at a time: interrupts are open only around the halt, where no allocation is in progress,
+// and neither their handlers nor exceptions allocate.
+unsafe impl CpuSlot for ThisCpu {
+    #[inline(always)]
+    fn current() -> usize {
+        cpu::id()
     }
+}
+
+#[global_allocator]
+static HEAP: Heap<ThisCpu, MAX_CPUS> = Heap::new();
+
+/// Gives the free memory of `info` to the heap. Called once, before any allocation.
+pub(crate) fn init(info: &BootInfo) {
+    let free = info.free();
+    let mut ranges: [Range<usize>; MAX_REGIONS] = [const { 0..0 }; MAX_REGIONS];
+    for (range, region) in ranges.iter_mut().zip(free.as_slice()) {
+        let start = arch::memory::phys_to_virt(region.start) as usize;
+        *range = start..start + region.len() as usize;
+    }
+    // SAFETY: the regions are RAM that nobody uses, disjoint by construction, and the direct map covers all RAM.
+    if !unsafe { HEAP.init(&ranges[..free.as_slice().len()]) } {
+        console::emergency(format_args!("no usable memory: {} bytes of RAM\n", info.ram.total()));
+    }
+    if info.ram.dropped() + free.dropped() > 0 {
+        log::warn!("the memory map has more than {MAX_REGIONS} ranges: some memory is not used");
+    }
+}
+
+/// Bytes handed out: objects at the size of their class, and whole frames. Cheap.
+pub fn used() -> usize {
+    HEAP.used()
+}
+
+/// All counts of the heap.
+pub fn stats() -> Stats {
+    HEAP.stats()
 }
 
 /// Takes `count` contiguous frames; returns their physical address. They hold old data.
 pub fn allocate_frames(count: usize) -> Option<u64> {
-    take(count as u64 * FRAME, FRAME)
+    allocate_dma(count.checked_mul(FRAME as usize)?, FRAME as usize).map(|(physical, _)| physical)
 }
 
-fn take(len: u64, align: u64) -> Option<u64> {
-    let end = END.load(Ordering::Relaxed);
-    let start = |next: u64| (next + align - 1) & !(align - 1);
-    NEXT.fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| Some(start(next) + len).filter(|top| *top <= end))
-        .ok()
-        .map(start)
-}
-
-struct Bump;
-
-#[global_allocator]
-static HEAP: Bump = Bump;
-
-// SAFETY: `take` hands every byte out once; nothing is ever given back.
-unsafe impl GlobalAlloc for Bump {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        take(layout.size() as u64, layout.align() as u64).map_or(core::ptr::null_mut(), arch::memory::phys_to_virt)
+/// Gives frames back.
+///
+/// # Safety
+/// `physical` must have come from [`allocate_frames`] with the same `count`, and nothing may use them any more.
+pub unsafe fn free_frames(physical: u64, count: usize) {
+    if let Some(start) = NonNull::new(arch::memory::phys_to_virt(physical)) {
+        // SAFETY: the caller gives up frames that came from this heap.
+        unsafe { HEAP.free_frames(start, count * FRAME as usize) };
     }
+}
 
-    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+/// Takes at least `len` bytes of whole, physically contiguous frames at a multiple of `align` (a power of two). Returns
+/// their physical address and where the direct map has them. They hold old data.
+pub fn allocate_dma(len: usize, align: usize) -> Option<(u64, NonNull<u8>)> {
+    let start = HEAP.alloc_frames(len, align)?;
+    Some((arch::memory::virt_to_phys(start.as_ptr()), start))
 }
