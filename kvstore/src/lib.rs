@@ -6,4 +6,6 @@ extern crate alloc;
 
 pub mod encoding;
 pub mod number;
+pub mod random;
+pub mod table;
 pub mod types;
