@@ -332,6 +332,15 @@ impl Listpack {
         self.append_raw(&other.as_bytes()[HEADER_LEN..other.end()], other.count);
     }
 
+    /// Makes room for `more` bytes of entries behind the last one, so that several pushes grow the listpack once.
+    pub fn reserve(&mut self, more: usize) {
+        let total = self.byte_len();
+        if self.buf.len() - self.head as usize - total < more {
+            let at = self.end();
+            self.rebuild(at, 0, 0, capacity_for(total + more), false);
+        }
+    }
+
     /// Gives spare room back to the allocator.
     pub fn shrink_to_fit(&mut self) {
         let want = capacity_for(self.byte_len());

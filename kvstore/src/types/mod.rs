@@ -1,3 +1,6 @@
 //! The data types of values, one file each.
 
+pub mod hash;
 pub mod list;
+mod sample;
+pub mod set;
