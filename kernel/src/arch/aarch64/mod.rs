@@ -1,114 +1,54 @@
-//! The aarch64 machine.
-#![allow(missing_docs, reason = "the face is documented in arch/mod.rs")]
+//! The aarch64 machine, as QEMU's `virt` and its like describe it by device tree: GICv2 or GICv3, PSCI, the generic timer,
+//! PL011 and PL031, a PCI host bridge with ECAM. What every item of the common face does is said in `arch/mod.rs`.
 
-use crate::boot::BootInfo;
+pub mod console;
+pub mod cpu;
+pub mod entropy;
+mod entry;
+mod exceptions;
+mod gic;
+mod gic_v2;
+mod gic_v3;
+mod hardware;
+pub mod irq;
+mod its;
+pub mod memory;
+pub mod pci;
+pub mod power;
+mod sysreg;
+pub mod time;
 
-pub(crate) fn init(_info: &'static BootInfo) {}
+use crate::boot::{self, BootInfo};
 
-pub mod console {
-    pub fn write(_bytes: &[u8]) {}
-    pub fn read() -> Option<u8> {
-        None
+/// The first Rust function of the boot CPU, on its stack in the higher half and on the entry code's page tables: `dtb` and
+/// `image` are physical addresses, `level` is the exception level that the loader entered at.
+extern "C" fn start(dtb: u64, image: u64, level: u64) -> ! {
+    let ticks = time::ticks();
+    exceptions::init();
+    cpu::init_boot();
+    time::start_at(ticks);
+    let mut info = BootInfo::empty(if level == 2 { "Linux Image (EL2)" } else { "Linux Image" });
+    info.entry_ticks = ticks;
+    let offset = dtb as usize & (entry::DTB_MAX_BYTES - 1);
+    let window = (entry::DTB_WINDOW + offset) as *const u8;
+    // SAFETY: the entry code mapped the block that the tree starts in and the next one there.
+    let read = unsafe { hardware::read(window, 2 * entry::DTB_MAX_BYTES - offset, &mut info) };
+    // SAFETY: this is the boot CPU, once, on the boot tables; the ranges are the firmware's.
+    let mapped = read.is_some() && unsafe { memory::init(image, info.ram.as_slice()) }.is_some();
+    if !mapped {
+        // Nothing is known of any device: there is nobody to tell.
+        power::halt();
     }
+    let hardware = hardware::get();
+    power::init(hardware.conduit, info.cmdline.split_ascii_whitespace().any(|word| word == "semihosting"));
+    if let Some(uart) = hardware.uart {
+        console::init(uart);
+    }
+    info.reserved.add(memory::image_region().grow_to_frames());
+    boot::start(info)
 }
 
-pub mod cpu {
-    pub fn id() -> usize {
-        0
-    }
-    pub fn start_others(_wanted: usize) -> usize {
-        1
-    }
-    pub fn wake(_id: usize) {}
-    pub fn wait_for_interrupt(_deadline_ns: Option<u64>) {}
-    pub fn relax() {
-        core::hint::spin_loop();
-    }
-    pub fn halt() {}
-    pub fn backtrace(_f: &mut dyn FnMut(usize)) {}
-}
-
-pub mod time {
-    pub fn init() {}
-    pub fn now_ns() -> u64 {
-        0
-    }
-    pub fn unix_seconds() -> Option<u64> {
-        None
-    }
-}
-
-pub mod entropy {
-    pub fn hardware() -> Option<u64> {
-        None
-    }
-    pub fn jitter() -> u64 {
-        0
-    }
-}
-
-pub mod irq {
-    use virtio_drivers::transport::pci::bus::DeviceFunction;
-
-    #[derive(Clone, Copy, Debug)]
-    pub struct Line;
-    impl Line {
-        pub fn msi(&self) -> Option<(u64, u32)> {
-            None
-        }
-    }
-    pub fn allocate_msi(_device: DeviceFunction, _handler: fn(usize), _arg: usize) -> Option<Line> {
-        None
-    }
-    pub fn intx(_device: DeviceFunction, _pin: u8, _handler: fn(usize), _arg: usize) -> Option<Line> {
-        None
-    }
-}
-
-pub mod memory {
-    use core::ptr::NonNull;
-
-    pub fn phys_to_virt(phys: u64) -> *mut u8 {
-        phys as *mut u8
-    }
-    pub fn virt_to_phys(virt: *const u8) -> u64 {
-        virt as u64
-    }
-    pub fn map_mmio(phys: u64, _len: usize) -> Option<NonNull<u8>> {
-        NonNull::new(phys as *mut u8)
-    }
-}
-
-pub mod pci {
-    use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction};
-
-    #[derive(Clone, Copy, Debug)]
-    pub struct Config;
-    impl ConfigurationAccess for Config {
-        fn read_word(&self, _at: DeviceFunction, _offset: u8) -> u32 {
-            u32::MAX
-        }
-        fn write_word(&mut self, _at: DeviceFunction, _offset: u8, _data: u32) {}
-        unsafe fn unsafe_clone(&self) -> Self {
-            *self
-        }
-    }
-    pub fn config() -> Option<Config> {
-        None
-    }
-}
-
-pub mod power {
-    use crate::power::ExitStatus;
-
-    pub fn exit(_status: ExitStatus) -> ! {
-        loop {
-            super::cpu::halt();
-        }
-    }
-    pub fn reset() -> ! {
-        loop {
-            super::cpu::halt();
-        }
-    }
+/// Sets up the interrupt controller.
+pub(crate) fn init(_info: &'static BootInfo) {
+    gic::init();
 }
