@@ -19,6 +19,9 @@ pub mod cmdline;
 pub mod console;
 #[cfg(target_os = "none")]
 pub mod cpu;
+pub mod drivers;
+#[cfg(target_os = "none")]
+pub mod entropy;
 #[cfg(target_os = "none")]
 pub mod irq;
 #[cfg(target_os = "none")]

@@ -1,0 +1,36 @@
+//! Device drivers, and the list of those that are looked for.
+//!
+//! A new driver is one folder here and one line in its probe list.
+
+#[cfg(target_os = "none")]
+pub mod mmio;
+#[cfg(target_os = "none")]
+mod msix;
+pub mod virtio;
+
+#[cfg(target_os = "none")]
+use alloc::boxed::Box;
+
+#[cfg(target_os = "none")]
+use crate::boot::Machine;
+
+/// The network device that the platform drives. One kind for now; another becomes a variant.
+#[cfg(target_os = "none")]
+pub type Net = virtio::net::VirtioNet;
+
+/// Brings up the first network device that a driver knows. What keeps a device from working is logged.
+#[cfg(target_os = "none")]
+pub fn probe_net(machine: &Machine) -> Option<Box<Net>> {
+    machine.pci.iter().find_map(|device| {
+        if !virtio::net::matches(device) {
+            return None;
+        }
+        match virtio::net::VirtioNet::open(device) {
+            Ok(nic) => Some(nic),
+            Err(error) => {
+                log::error!("virtio-net at {}: {error}", device.at);
+                None
+            }
+        }
+    })
+}

@@ -1,0 +1,1 @@
+//! The rings against a device in memory.
