@@ -196,6 +196,14 @@ impl<T: Keyed> Table<T> {
         Some(Pos { segment: segment as u32, bucket: bucket as u32 })
     }
 
+    /// Finds an item by the hash of its key and a test of its own, for keys that may occur more than once.
+    #[inline]
+    pub fn find_where(&self, hash: u64, mut test: impl FnMut(&T) -> bool) -> Option<Pos> {
+        let segment = self.segment_of(hash)?;
+        let bucket = self.segments.get(segment)?.items.find_bucket_index(inner(hash), |item| test(item))?;
+        Some(Pos { segment: segment as u32, bucket: bucket as u32 })
+    }
+
     /// The item at a position.
     #[inline]
     pub fn at(&self, pos: Pos) -> Option<&T> {

@@ -4,3 +4,4 @@ pub mod hash;
 pub mod list;
 mod sample;
 pub mod set;
+pub mod zset;
