@@ -55,10 +55,10 @@ host: ## run the same engine as a Linux process on 127.0.0.1:PORT
 	@cargo run --release -p barium-host -- --port $(PORT)
 
 test: setup-test ## host and QEMU tests, both architectures
-	@scripts/test.sh
+	@scripts/test.sh test
 
 ci: setup-test ## `make test`, then what takes longer
-	@scripts/ci.sh
+	@scripts/test.sh ci
 
 soak: setup-test ## all of redis-benchmark on every machine, as a user would run it
 	@scripts/soak.sh
