@@ -29,7 +29,7 @@
 //! memory::virt_to_phys(virt: *const u8) -> u64 for the direct map and the kernel image
 //! memory::map_mmio(phys: u64, len: usize) -> Option<NonNull<u8>>   uncached; the same range twice gives the same address
 //! pci::Config: Copy + ConfigurationAccess, pci::config() -> Option<Config>    ECAM (from MCFG / device tree) or legacy ports
-//! pci::windows() -> Windows                    bus address ranges for BARs and bridges that the firmware left unassigned
+//! pci::windows() -> crate::pci::Windows        bus address ranges for BARs and bridges that the firmware left unassigned
 //! power::exit(status: ExitStatus) -> !         success: ACPI/PSCI power-off; failure: a status that QEMU returns
 //! power::reset() -> !
 //! ```

@@ -2,6 +2,7 @@
 
 use super::{gic, hardware};
 use crate::irq::{MAX_LINES, dispatch, register};
+use crate::pci::root_pin;
 use core::sync::atomic::{AtomicU32, Ordering};
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
@@ -41,10 +42,10 @@ pub fn allocate_msi(device: DeviceFunction, handler: fn(usize), arg: usize) -> O
     Some(Line { message: Some((message.address, message.data)) })
 }
 
-/// The line of a PCI function's pin. Functions behind bridges are swizzled by the caller's topology on real boards; here
-/// the host's map is asked for the device number as it is.
+/// The line of a PCI function's pin, by the host bridge's map.
 pub fn intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Option<Line> {
     let host = hardware::get().pci.as_ref()?;
+    let (device, pin) = root_pin(device, pin);
     let address = u32::from(device.bus) << 16 | u32::from(device.device) << 11 | u32::from(device.function) << 8;
     let wanted = (address & host.map_mask[0], u32::from(pin) & host.map_mask[1]);
     let entry = host.map[..host.map_len].iter().find(|entry| (entry.device, entry.pin) == wanted)?;

@@ -2,6 +2,8 @@
 
 use super::hardware::{self, Window};
 use super::memory;
+use crate::pci::Windows;
+use crate::region::Region;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction};
 
@@ -58,7 +60,12 @@ impl ConfigurationAccess for Config {
     }
 }
 
-/// The windows for base address registers: below and above 4 GiB.
-pub fn windows() -> [Window; 2] {
-    hardware::get().pci.as_ref().map_or([Window::default(); 2], |host| [host.memory_32, host.memory_64])
+/// The windows for base address registers. One that the host bridge shifts is left out: registers hold the CPU's addresses.
+pub fn windows() -> Windows {
+    let Some(host) = &hardware::get().pci else { return Windows::default() };
+    let region = |window: Window| match window {
+        Window { pci, cpu, len } if pci == cpu => Region::new(pci, len),
+        _ => Region::default(),
+    };
+    Windows { low: region(host.memory_32), high: region(host.memory_64) }
 }

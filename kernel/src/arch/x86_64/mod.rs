@@ -96,6 +96,9 @@ pub mod pci {
     pub fn config() -> Option<Config> {
         None
     }
+    pub fn windows() -> crate::pci::Windows {
+        crate::pci::Windows::default()
+    }
 }
 
 pub mod power {
