@@ -1,7 +1,6 @@
 //! The hash index of a large sorted set: from a member's hash to the leaf that holds it.
 
-use alloc::alloc::handle_alloc_error;
-use core::alloc::Layout;
+use barium_cell::OutOfMemory;
 
 use crate::table::{Hashing, Keyed, Pos, Table};
 
@@ -44,6 +43,10 @@ impl Index {
         Self { table: Table::new(hashing) }
     }
 
+    pub(super) fn hashing(&self) -> Hashing {
+        self.table.hashing()
+    }
+
     /// The hash of a member, as slots hold it.
     pub(super) fn hash(&self, member: &[u8]) -> u32 {
         (self.table.hash(member) >> 32) as u32
@@ -63,11 +66,8 @@ impl Index {
         self.table.find_where(self.table.hash(stored.key()), |other| other.0 == stored.0)
     }
 
-    pub(super) fn insert(&mut self, slot: Slot) {
-        if self.table.insert(Stored::new(slot)).is_err() {
-            // Like every small growth: what the memory limit left over is gone.
-            handle_alloc_error(Layout::new::<Slot>());
-        }
+    pub(super) fn insert(&mut self, slot: Slot) -> Result<(), OutOfMemory> {
+        self.table.insert(Stored::new(slot)).map(drop).map_err(|_| OutOfMemory)
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {

@@ -6,6 +6,10 @@
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
+use barium_cell::OutOfMemory;
+
+use crate::encoding::capacity_for;
+
 /// No leaf.
 pub(super) const NONE: u32 = u32::MAX;
 /// Most records of a leaf.
@@ -142,10 +146,10 @@ impl Leaf {
         self.records().find(|(_, record)| record.hash == hash && record.member == member).map(|(at, _)| at)
     }
 
-    pub(super) fn insert(&mut self, at: usize, record: Record<'_>) {
+    pub(super) fn insert(&mut self, at: usize, record: Record<'_>) -> Result<(), OutOfMemory> {
         let len = record.encoded_len();
         let old_len = self.block.len();
-        self.reserve(len);
+        self.reserve(len)?;
         self.block.resize(old_len + len, 0);
         self.block.copy_within(at..old_len, at + len);
         let place = &mut self.block[at..at + len];
@@ -161,6 +165,7 @@ impl Leaf {
         place[to] = rest as u8;
         place[to + 1..].copy_from_slice(record.member);
         self.count += 1;
+        Ok(())
     }
 
     pub(super) fn remove(&mut self, at: usize) {
@@ -175,22 +180,24 @@ impl Leaf {
     }
 
     /// Moves the records from `at` on, `kept` being before it, to a leaf of their own. Its neighbours are to be set.
-    pub(super) fn split_off(&mut self, at: usize, kept: usize) -> Self {
+    pub(super) fn split_off(&mut self, at: usize, kept: usize) -> Result<Self, OutOfMemory> {
         let tail = &self.block[at..];
-        let mut block = Vec::with_capacity(rounded(tail.len()));
+        let mut block = Vec::new();
+        block.try_reserve_exact(capacity_for(tail.len())).map_err(|_| OutOfMemory)?;
         block.extend_from_slice(tail);
         let count = self.count - kept as u16;
         self.block.truncate(at);
         self.count = kept as u16;
         self.trim();
-        Self { block, count, prev: NONE, next: NONE }
+        Ok(Self { block, count, prev: NONE, next: NONE })
     }
 
     /// Appends all records of `other`.
-    pub(super) fn append(&mut self, other: &Self) {
-        self.reserve(other.block.len());
+    pub(super) fn append(&mut self, other: &Self) -> Result<(), OutOfMemory> {
+        self.reserve(other.block.len())?;
         self.block.extend_from_slice(&other.block);
         self.count += other.count;
+        Ok(())
     }
 
     /// Where to split an overfull leaf: (offset, records before). Both parts have records and about half of the bytes.
@@ -209,26 +216,21 @@ impl Leaf {
     }
 
     /// Makes room for `more` bytes: little of it, for most leaves stay as they are for long.
-    fn reserve(&mut self, more: usize) {
+    fn reserve(&mut self, more: usize) -> Result<(), OutOfMemory> {
         let needed = self.block.len() + more;
         if needed > self.block.capacity() {
-            self.block.reserve_exact(rounded(needed) - self.block.len());
+            self.block.try_reserve_exact(capacity_for(needed) - self.block.len()).map_err(|_| OutOfMemory)?;
         }
+        Ok(())
     }
 
     /// Gives room back once it is a quarter of all.
     fn trim(&mut self) {
-        let wanted = rounded(self.block.len());
+        let wanted = capacity_for(self.block.len());
         if wanted + wanted / 4 + 32 < self.block.capacity() {
             self.block.shrink_to(wanted);
         }
     }
-}
-
-/// `len` rounded up to an eighth of the power of two below it, at least to 16: sizes that an allocator's size classes fit.
-fn rounded(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 16).max(16);
-    len.next_multiple_of(step)
 }
 
 #[cfg(test)]
@@ -241,7 +243,7 @@ mod tests {
         let long = alloc::vec![7u8; 20_000];
         let members: [&[u8]; 4] = [b"a", b"", &long, &long[..128]];
         for (i, member) in members.iter().enumerate() {
-            leaf.insert(leaf.bytes(), Record { hash: i as u32, score: i as f64 - 1.5, member });
+            leaf.insert(leaf.bytes(), Record { hash: i as u32, score: i as f64 - 1.5, member }).unwrap();
         }
         for (i, (at, record)) in leaf.records().enumerate() {
             assert_eq!((record.hash, record.score, record.member), (i as u32, i as f64 - 1.5, members[i]));
@@ -252,9 +254,9 @@ mod tests {
         leaf.remove(second);
         assert_eq!(leaf.len(), 3);
         assert_eq!(leaf.find(1, b""), None);
-        let rest = leaf.split_off(leaf.offset_of(1), 1);
+        let rest = leaf.split_off(leaf.offset_of(1), 1).unwrap();
         assert_eq!((leaf.len(), rest.len()), (1, 2));
-        leaf.append(&rest);
+        leaf.append(&rest).unwrap();
         assert_eq!(leaf.records().map(|(_, record)| record.hash).collect::<Vec<_>>(), [0, 2, 3]);
     }
 

@@ -15,6 +15,8 @@ mod tree;
 use alloc::boxed::Box;
 use core::ops::Range;
 
+use barium_cell::OutOfMemory;
+
 pub use self::range::{LexBound, LexRange, ScoreRange};
 use self::tree::Tree;
 use crate::encoding::listpack::{Entry, Listpack};
@@ -24,14 +26,14 @@ use crate::table::Hashing;
 /// A member as it is stored: a number in a listpack is not kept as text.
 pub type Member<'a> = Entry<'a>;
 
-/// What decides about encodings, and the hash of members.
+/// When a sorted set takes which encoding, and the hash function of the second one.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// `zset-max-listpack-entries`.
-    pub max_listpack_entries: usize,
-    /// `zset-max-listpack-value`, in bytes.
-    pub max_listpack_value: usize,
-    /// Keyed hash of the engine.
+pub struct ZSetLimits {
+    /// `zset-max-listpack-entries`
+    pub listpack_entries: usize,
+    /// `zset-max-listpack-value`, in bytes
+    pub listpack_value: usize,
+    /// Hash function of new sets.
     pub hashing: Hashing,
 }
 
@@ -52,12 +54,17 @@ impl Default for ZSet {
 }
 
 impl ZSet {
+    /// An empty set, small.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// An empty set in the encoding for `expected` elements whose longest has `longest` bytes.
-    pub fn new(config: &Config, expected: usize, longest: usize) -> Self {
-        if expected <= config.max_listpack_entries && longest <= config.max_listpack_value {
+    pub fn for_members(limits: &ZSetLimits, expected: usize, longest: usize) -> Self {
+        if expected <= limits.listpack_entries && longest <= limits.listpack_value {
             Self::default()
         } else {
-            Self { repr: Repr::Tree(Box::new(Tree::new(config.hashing))) }
+            Self { repr: Repr::Tree(Box::new(Tree::new(limits.hashing))) }
         }
     }
 
@@ -107,17 +114,17 @@ impl ZSet {
     }
 
     /// A copy in the same encoding.
-    pub fn duplicate(&self, config: &Config) -> Self {
-        match &self.repr {
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        Ok(match &self.repr {
             Repr::Listpack(lp) => Self { repr: Repr::Listpack(lp.clone()) },
             Repr::Tree(tree) => {
-                let mut copy = Tree::new(config.hashing);
+                let mut copy = Tree::new(tree.hashing());
                 for (member, score) in tree.iter(0..tree.len()) {
-                    copy.insert(member, score);
+                    copy.insert(member, score)?;
                 }
                 Self { repr: Repr::Tree(Box::new(copy)) }
             }
-        }
+        })
     }
 
     /// The score of a member.
@@ -129,7 +136,7 @@ impl ZSet {
     }
 
     /// Sets the score of a member, which is added if it is not there; returns the score it had. `score` is not NaN.
-    pub fn insert(&mut self, member: &[u8], score: f64, config: &Config) -> Option<f64> {
+    pub fn insert(&mut self, member: &[u8], score: f64, limits: &ZSetLimits) -> Result<Option<f64>, OutOfMemory> {
         debug_assert!(!score.is_nan());
         if let Repr::Listpack(lp) = &mut self.repr {
             if let Some((pos, old)) = packed::find(lp, member) {
@@ -137,45 +144,45 @@ impl ZSet {
                     packed::remove_at(lp, pos);
                     packed::insert_new(lp, member, score);
                 }
-                return Some(old);
+                return Ok(Some(old));
             }
-            if lp.len() / 2 < config.max_listpack_entries
-                && member.len() <= config.max_listpack_value
+            if lp.len() / 2 < limits.listpack_entries
+                && member.len() <= limits.listpack_value
                 && packed::has_room(lp, member)
             {
                 packed::insert_new(lp, member, score);
-                return None;
+                return Ok(None);
             }
         }
-        self.make_tree(config).insert(member, score)
+        self.make_tree(limits)?.insert(member, score)
     }
 
     /// The tree that the set is, or becomes.
-    fn make_tree(&mut self, config: &Config) -> &mut Tree {
+    fn make_tree(&mut self, limits: &ZSetLimits) -> Result<&mut Tree, OutOfMemory> {
         if let Repr::Listpack(_) = self.repr {
-            let mut tree = Tree::new(config.hashing);
+            let mut tree = Tree::new(limits.hashing);
             let mut buf = [0; I64_CHARS];
             for (member, score) in self.iter(0..self.len(), false) {
-                tree.insert(member.bytes(&mut buf), score);
+                tree.insert(member.bytes(&mut buf), score)?;
             }
             self.repr = Repr::Tree(Box::new(tree));
         }
         match &mut self.repr {
-            Repr::Tree(tree) => tree,
+            Repr::Tree(tree) => Ok(tree),
             Repr::Listpack(_) => unreachable!("it was just made one"),
         }
     }
 
     /// Leaves the listpack encoding for good (sets that do not fit its limits when they are made all at once).
-    pub fn convert_to_tree(&mut self, config: &Config) {
-        self.make_tree(config);
+    pub fn convert_to_tree(&mut self, limits: &ZSetLimits) -> Result<(), OutOfMemory> {
+        self.make_tree(limits).map(drop)
     }
 
     /// Goes back to a listpack if the set fits its limits; for results that were built at once.
-    pub fn settle(&mut self, config: &Config) {
-        let fits = |member: Member<'_>| member.text_len() <= config.max_listpack_value;
+    pub fn settle(&mut self, limits: &ZSetLimits) {
+        let fits = |member: Member<'_>| member.text_len() <= limits.listpack_value;
         if let Repr::Tree(_) = self.repr
-            && self.len() <= config.max_listpack_entries
+            && self.len() <= limits.listpack_entries
             && self.iter(0..self.len(), false).all(|(member, _)| fits(member))
         {
             let mut lp = Listpack::new();

@@ -6,8 +6,8 @@ use alloc::{format, string::String};
 use super::*;
 use crate::random::Rng;
 
-fn config(max_listpack_entries: usize) -> Config {
-    Config { max_listpack_entries, max_listpack_value: 64, hashing: Hashing::new(7) }
+fn config(listpack_entries: usize) -> ZSetLimits {
+    ZSetLimits { listpack_entries, listpack_value: 64, hashing: Hashing::new(7) }
 }
 
 /// A sorted vector.
@@ -41,13 +41,13 @@ fn check(set: &ZSet, model: &Model) {
     assert_eq!(back, model.0);
 }
 
-fn random_steps(config: &Config, steps: usize, names: usize, seed: u64) {
+fn random_steps(config: &ZSetLimits, steps: usize, names: usize, seed: u64) {
     let mut rng = Rng::new(seed);
-    let mut set = ZSet::new(config, 0, 0);
+    let mut set = ZSet::for_members(config, 0, 0);
     let mut model = Model::default();
     for step in 0..steps {
         // Grows and shrinks in waves, so that splits and merges both happen at every level.
-        let growing = (step / (names * 2)) % 2 == 0;
+        let growing = (step / (names * 2)).is_multiple_of(2);
         let mut member = format!("m{}", rng.below(names)).into_bytes();
         if rng.below(50) == 0 {
             member.resize(rng.below(600), b'x');
@@ -55,7 +55,7 @@ fn random_steps(config: &Config, steps: usize, names: usize, seed: u64) {
         let score = [rng.below(20) as f64, rng.below(1000) as f64 / 8.0, f64::INFINITY, -0.0, -1e30]
             [rng.below(5).min(rng.below(5))];
         if growing || rng.below(3) == 0 {
-            assert_eq!(set.insert(&member, score, config), model.insert(&member, score));
+            assert_eq!(set.insert(&member, score, config).unwrap(), model.insert(&member, score));
         } else {
             assert_eq!(set.remove(&member), model.remove(&member));
             if rng.below(40) == 0 {
@@ -114,11 +114,11 @@ fn a_tree_behaves_as_the_model() {
 #[test]
 fn a_large_tree_keeps_order_counts_and_neighbours() {
     let config = config(128);
-    let mut set = ZSet::new(&config, 0, 0);
+    let mut set = ZSet::for_members(&config, 0, 0);
     let n = 50_000usize;
     for i in 0..n {
         let j = i * 7919 % n;
-        set.insert(format!("member:{j:08}").as_bytes(), (j / 3) as f64, &config);
+        set.insert(format!("member:{j:08}").as_bytes(), (j / 3) as f64, &config).unwrap();
     }
     assert_eq!(set.encoding(), "skiplist");
     for rank in (0..n).step_by(997) {
@@ -140,10 +140,10 @@ fn a_large_tree_keeps_order_counts_and_neighbours() {
 #[test]
 fn a_scan_sees_every_element_that_stays() {
     let config = config(0);
-    let mut set = ZSet::new(&config, 1, 1);
+    let mut set = ZSet::for_members(&config, 1, 1);
     let mut rng = Rng::new(5);
     for i in 0..5_000 {
-        set.insert(format!("stay{i}").as_bytes(), i as f64, &config);
+        set.insert(format!("stay{i}").as_bytes(), i as f64, &config).unwrap();
     }
     let mut seen = alloc::collections::BTreeSet::new();
     let mut cursor = 0;
@@ -154,7 +154,7 @@ fn a_scan_sees_every_element_that_stays() {
         for _ in 0..20 {
             let guest = format!("guest{}", rng.below(3_000));
             if rng.below(2) == 0 {
-                set.insert(guest.as_bytes(), rng.below(5_000) as f64, &config);
+                set.insert(guest.as_bytes(), rng.below(5_000) as f64, &config).unwrap();
             } else {
                 set.remove(guest.as_bytes());
             }
@@ -169,31 +169,31 @@ fn a_scan_sees_every_element_that_stays() {
 #[test]
 fn encodings_change_at_the_limits() {
     let config = config(3);
-    let mut set = ZSet::new(&config, 1, 1);
+    let mut set = ZSet::for_members(&config, 1, 1);
     for (i, member) in ["a", "b", "c"].iter().enumerate() {
-        set.insert(member.as_bytes(), i as f64, &config);
+        set.insert(member.as_bytes(), i as f64, &config).unwrap();
     }
     assert_eq!(set.encoding(), "listpack");
-    set.insert(b"a", 9.0, &config);
+    set.insert(b"a", 9.0, &config).unwrap();
     assert_eq!(set.encoding(), "listpack");
-    set.insert(b"d", 0.0, &config);
+    set.insert(b"d", 0.0, &config).unwrap();
     assert_eq!(set.encoding(), "skiplist");
     set.remove(b"d");
-    assert_eq!(set.duplicate(&config).encoding(), "skiplist");
+    assert_eq!(set.try_clone().unwrap().encoding(), "skiplist");
     set.settle(&config);
     assert_eq!(set.encoding(), "listpack");
-    set.insert(&[b'x'; 65], 0.0, &config);
+    set.insert(&[b'x'; 65], 0.0, &config).unwrap();
     assert_eq!(set.encoding(), "skiplist");
 }
 
 #[test]
 fn memory_of_many_members_stays_below_the_aim() {
     let config = config(128);
-    let mut set = ZSet::new(&config, 0, 0);
+    let mut set = ZSet::for_members(&config, 0, 0);
     let n = 200_000u64;
     let mut rng = Rng::new(1);
     for i in 0..n {
-        set.insert(format!("member:{i:08}").as_bytes(), rng.below(1 << 40) as f64, &config);
+        set.insert(format!("member:{i:08}").as_bytes(), rng.below(1 << 40) as f64, &config).unwrap();
     }
     let per_member = set.memory_usage() as f64 / n as f64;
     assert!(per_member < 60.0, "{per_member}");

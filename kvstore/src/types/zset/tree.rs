@@ -9,6 +9,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use barium_cell::OutOfMemory;
+
 use super::arena::Arena;
 use super::index::{Index, Slot};
 use super::leaf::{Leaf, MAX_BYTES, MAX_RECORDS, NONE, Record, order_of};
@@ -107,6 +109,10 @@ impl Tree {
         self.len
     }
 
+    pub(super) fn hashing(&self) -> Hashing {
+        self.index.hashing()
+    }
+
     /// The leaf and offset of a member's record.
     fn find(&self, hash: u32, member: &[u8]) -> Option<(u32, usize)> {
         let mut found = None;
@@ -184,11 +190,11 @@ impl Tree {
     }
 
     /// Sets a member's score; returns the score it had.
-    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
+    pub(super) fn insert(&mut self, member: &[u8], score: f64) -> Result<Option<f64>, OutOfMemory> {
         let hash = self.index.hash(member);
         let Some((leaf, at)) = self.find(hash, member) else {
-            self.insert_new(Record { hash, score, member });
-            return None;
+            self.insert_new(Record { hash, score, member })?;
+            return Ok(None);
         };
         let old = self.leaves[leaf].record(at).0.score;
         if self.stays_in_place(leaf, at, score, member) {
@@ -196,9 +202,9 @@ impl Tree {
         } else {
             let place = self.place_of(old, member);
             self.remove_at(place, hash);
-            self.insert_new(Record { hash, score, member });
+            self.insert_new(Record { hash, score, member })?;
         }
-        Some(old)
+        Ok(Some(old))
     }
 
     /// Whether a record with a new score stays between its neighbours in the leaf. (At a leaf's edge it is removed and put
@@ -218,24 +224,33 @@ impl Tree {
         false
     }
 
-    fn insert_new(&mut self, record: Record<'_>) {
+    fn insert_new(&mut self, record: Record<'_>) -> Result<(), OutOfMemory> {
         let Position { path, leaf: id, at, index, .. } = self.place_of(record.score, record.member);
+        let slot = Slot { hash: record.hash, leaf: id };
+        self.index.insert(slot)?;
         let leaf = &mut self.leaves[id];
         let memory = leaf.memory();
-        leaf.insert(at, record);
+        let inserted = leaf.insert(at, record);
         self.block_bytes += leaf.memory() - memory;
-        self.index.insert(Slot { hash: record.hash, leaf: id });
+        if inserted.is_err() {
+            self.index.remove(slot);
+            return inserted;
+        }
         self.len += 1;
         for &(node, child) in &path.steps[..path.len] {
             self.inners[node].children[child as usize].count += 1;
         }
-        if self.leaves[id].is_overfull() {
-            self.split_leaf(&path, id, index);
+        if self.leaves[id].is_overfull()
+            && let Err(OutOfMemory) = self.split_leaf(&path, id, index)
+        {
+            self.remove_at(Position { path, leaf: id, at, index, rank: 0 }, record.hash);
+            return Err(OutOfMemory);
         }
+        Ok(())
     }
 
     /// Splits an overfull leaf whose newest record is number `newest`.
-    fn split_leaf(&mut self, path: &Path, id: u32, newest: usize) {
+    fn split_leaf(&mut self, path: &Path, id: u32, newest: usize) -> Result<(), OutOfMemory> {
         let leaf = &self.leaves[id];
         let count = leaf.len();
         // A set that is filled in order keeps full leaves behind.
@@ -249,7 +264,7 @@ impl Tree {
         let next = leaf.next;
         let memory = leaf.memory();
         let leaf = &mut self.leaves[id];
-        let mut right = leaf.split_off(at, kept);
+        let mut right = leaf.split_off(at, kept)?;
         self.block_bytes = self.block_bytes + leaf.memory() + right.memory() - memory;
         (right.prev, right.next) = (id, next);
         let (moved, moved_count) = hashes(&right);
@@ -264,6 +279,7 @@ impl Tree {
             self.index.relocate(hash, id, right_id);
         }
         self.add_sibling(path, Child { node: right_id, first_leaf: right_id, count: right_count });
+        Ok(())
     }
 
     /// Puts a new node, split off the one that `path` leads to, to its right.
@@ -419,15 +435,18 @@ impl Tree {
             return;
         }
         let (moved, moved_count) = hashes(b);
-        for &hash in &moved[..moved_count] {
-            self.index.relocate(hash, right_id, left_id);
-        }
         let right_leaf = core::mem::take(&mut self.leaves[right_id]);
         let left_leaf = &mut self.leaves[left_id];
         let memory = left_leaf.memory();
-        left_leaf.append(&right_leaf);
+        let appended = left_leaf.append(&right_leaf);
         self.block_bytes = self.block_bytes + left_leaf.memory() - memory;
         self.leaves[right_id] = right_leaf;
+        if appended.is_err() {
+            return;
+        }
+        for &hash in &moved[..moved_count] {
+            self.index.relocate(hash, right_id, left_id);
+        }
         self.unlink_leaf(right_id);
         let children = &mut self.inners[node].children;
         children[left].count += children[right].count;
