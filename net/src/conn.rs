@@ -1,0 +1,522 @@
+//! One TCP connection: a smoltcp socket, and what it takes to exchange the socket for one with other buffers.
+//!
+//! smoltcp fixes a socket's buffers and chooses its first sequence number when the socket is made. Both get in the way:
+//! the handshake is answered before there is a socket (half-open connections must be small), and an idle connection must
+//! be small while a busy one needs large buffers. So sockets are made by *staging*: a new socket listens, is fed a made-up
+//! SYN and ACK, and is then exactly in the state of an established connection whose receive sequence number is the wanted
+//! one. Its send sequence numbers differ from those on the wire by a constant, which [`Link`] adds on the way out and
+//! [`Conn::ingress`] subtracts on the way in. A socket can be exchanged whenever nothing is unacknowledged or unread.
+//! See `docs/decisions/socket-buffers.md`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use barium_nic::Nic;
+use smoltcp::iface::{Interface, SocketHandle, SocketSet};
+use smoltcp::socket::tcp;
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{IpAddress, IpListenEndpoint, Ipv4Address};
+
+use crate::config::Config;
+use crate::device::{Capture, Link, MAX_MTU, Port};
+use crate::flow::FlowKey;
+use crate::wire::{ACK, ETHERNET_LEN, IPV4_LEN, Outbound, SYN, Segment, SynOptions, TCP_AT, TCP_LEN, before};
+
+/// smoltcp's clock for TCP runs this many times faster than the real one, which scales its fixed times: the shortest
+/// retransmission timeout from 1 s to 200 ms (Linux's), the longest from 60 s to 12 s, the pace of challenge
+/// acknowledgements from 1 s to 200 ms.
+pub(crate) const CLOCK_SCALE: u64 = 5;
+/// smoltcp's shortest retransmission timeout in real time.
+pub(crate) const RTO_FLOOR_US: u64 = 1_000_000 / CLOCK_SCALE;
+/// Window scale announced to peers: windows up to 1 MiB in steps of 16 bytes.
+pub(crate) const WINDOW_SHIFT: u8 = 4;
+/// Segments of the initial congestion window (RFC 6928); smoltcp alone begins with 1,072 bytes.
+const INITIAL_WINDOW_SEGMENTS: usize = 10;
+
+/// Real microseconds to smoltcp's time.
+#[inline]
+pub(crate) fn scaled(now_us: u64) -> Instant {
+    Instant::from_micros((now_us * CLOCK_SCALE) as i64)
+}
+
+fn scaled_duration(us: u64) -> Duration {
+    Duration::from_micros(us * CLOCK_SCALE)
+}
+
+/// What all connections of a stack share: the interface and the timing.
+pub(crate) struct Host {
+    pub(crate) iface: Interface,
+    pub(crate) addr: [u8; 4],
+    pub(crate) mtu: u16,
+    ack_delay: Duration,
+    keep_alive_us: u64,
+    give_up_us: u64,
+}
+
+impl Host {
+    pub(crate) fn new(config: &Config, mtu: u16, now_us: u64) -> Self {
+        let mut iface_config = smoltcp::iface::Config::new(smoltcp::wire::HardwareAddress::Ip);
+        iface_config.random_seed = config.seed[0] ^ config.seed[1].rotate_left(32);
+        let mut device = Capture { rx: None, seq: 0, end: 0, mtu };
+        Self {
+            iface: Interface::new(iface_config, &mut device, scaled(now_us)),
+            addr: [0; 4],
+            mtu,
+            ack_delay: scaled_duration(config.ack_delay_us),
+            keep_alive_us: config.keep_alive_us,
+            give_up_us: config.give_up_us,
+        }
+    }
+
+    /// Silence after which an idle peer is given up; `None` where it is never probed.
+    fn idle_timeout(&self) -> Option<Duration> {
+        (self.keep_alive_us > 0).then(|| scaled_duration(self.keep_alive_us + self.give_up_us))
+    }
+}
+
+/// How an attempt to send ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Egress {
+    /// Everything that may be sent now was.
+    Done,
+    /// The send ring is full; there is more.
+    Blocked,
+}
+
+/// A connection.
+pub(crate) struct Conn {
+    sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    pub(crate) key: FlowKey,
+    pub(crate) link: Link,
+    options: SynOptions,
+    /// End of what was put into the send buffer, as a sequence number on the wire.
+    snd_end: u32,
+    /// The next sequence number to hand to the service.
+    pub(crate) rcv_next: u32,
+    /// End of the farthest segment received.
+    rcv_max: u32,
+    /// The peer's last window field, not scaled.
+    peer_window: u16,
+    pub(crate) rx_capacity: usize,
+    pub(crate) tx_capacity: usize,
+    /// When the peer was last heard of.
+    pub(crate) heard_at_us: u64,
+    /// The service knows the connection.
+    pub(crate) served: bool,
+    /// The service was told that the peer finished.
+    pub(crate) finish_told: bool,
+    /// On the list of those that this turn's frames concern.
+    pub(crate) touched: bool,
+    /// On the list of those that wait for room in the send ring.
+    pub(crate) blocked: bool,
+    /// smoltcp may have something to send.
+    pub(crate) need_egress: bool,
+    /// The service had more output than there was room for.
+    pub(crate) output_left: bool,
+    /// The receive buffer was filled by half or more at once.
+    pub(crate) want_receive: bool,
+    /// Something was received since the last segment was sent.
+    pub(crate) owes_ack: bool,
+    /// The service will close it and reads no more.
+    pub(crate) finishing: bool,
+    /// The service is done with it; when to stop waiting for the peer's part of the farewell.
+    pub(crate) linger_until_us: u64,
+}
+
+impl Conn {
+    /// Makes a connection whose handshake, answered with `iss`, was completed by a segment of the peer. That segment is
+    /// to be given to [`ingress`](Self::ingress) next.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn open(
+        host: &mut Host,
+        now_us: u64,
+        key: FlowKey,
+        mut link: Link,
+        options: SynOptions,
+        irs: u32,
+        iss: u32,
+        capacities: (usize, usize),
+    ) -> Self {
+        let (rx_capacity, tx_capacity) = capacities;
+        let (sockets, handle, isn, inner_shift) =
+            stage_syn(host, now_us, &key, &options, irs, rx_capacity, tx_capacity);
+        link.seq_delta = iss.wrapping_sub(isn);
+        link.inner_shift = inner_shift;
+        link.snd_nxt = iss.wrapping_add(1);
+        Self {
+            sockets,
+            handle,
+            key,
+            options,
+            snd_end: link.snd_nxt,
+            link,
+            rcv_next: irs.wrapping_add(1),
+            rcv_max: irs.wrapping_add(1),
+            peer_window: 0,
+            rx_capacity,
+            tx_capacity,
+            heard_at_us: now_us,
+            served: false,
+            finish_told: false,
+            touched: false,
+            blocked: false,
+            need_egress: true,
+            output_left: false,
+            want_receive: false,
+            owes_ack: false,
+            finishing: false,
+            linger_until_us: u64::MAX,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn socket(&mut self) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> tcp::State {
+        self.sockets.get::<tcp::Socket>(self.handle).state()
+    }
+
+    /// Bytes received that the service has not taken.
+    #[inline]
+    pub(crate) fn unread(&self) -> usize {
+        self.sockets.get::<tcp::Socket>(self.handle).recv_queue()
+    }
+
+    /// Bytes in the send buffer: not sent or not acknowledged.
+    #[inline]
+    pub(crate) fn unacked(&self) -> usize {
+        self.sockets.get::<tcp::Socket>(self.handle).send_queue()
+    }
+
+    /// Whether the peer's FIN has been received.
+    pub(crate) fn peer_finished(&self) -> bool {
+        use tcp::State::*;
+        matches!(self.state(), CloseWait | LastAck | Closing | TimeWait)
+    }
+
+    /// Whether our FIN has been queued.
+    pub(crate) fn closing(&self) -> bool {
+        use tcp::State::*;
+        matches!(self.state(), FinWait1 | FinWait2 | Closing | LastAck | TimeWait | Closed)
+    }
+
+    /// Whether nothing is left to do and the peer is owed nothing.
+    pub(crate) fn gone(&self) -> bool {
+        let socket = self.sockets.get::<tcp::Socket>(self.handle);
+        socket.state() == tcp::State::Closed && socket.remote_endpoint().is_none()
+    }
+
+    /// The next sequence number expected from the peer.
+    pub(crate) fn rcv_nxt(&self) -> u32 {
+        let fin = self.peer_finished() && !self.finish_told;
+        self.rcv_next.wrapping_add(self.unread() as u32).wrapping_add(u32::from(fin))
+    }
+
+    /// The window field of an acknowledgement sent now.
+    pub(crate) fn window_field(&self) -> u16 {
+        let window = (self.rx_capacity - self.unread()) >> self.link.wire_shift;
+        u16::try_from(window).unwrap_or(u16::MAX)
+    }
+
+    /// Gives a frame of the peer to smoltcp. Returns whether the connection needs serving because of it.
+    pub(crate) fn ingress<N: Nic>(
+        &mut self,
+        host: &mut Host,
+        nic: &mut N,
+        now_us: u64,
+        frame: &mut [u8],
+        segment: &Segment,
+    ) -> bool {
+        if segment.flags & ACK != 0 {
+            let ack = segment.ack.wrapping_sub(self.link.seq_delta);
+            frame[TCP_AT + 8..TCP_AT + 12].copy_from_slice(&ack.to_be_bytes());
+        }
+        self.link.peer_mac = segment.peer_mac;
+        self.heard_at_us = now_us;
+        if !before(segment.seq, self.rcv_next) {
+            self.peer_window = segment.window;
+        }
+        let end = segment.seq.wrapping_add(segment.payload_len as u32);
+        // A segment beyond the window is none of ours to remember.
+        if before(self.rcv_max, end) && end.wrapping_sub(self.rcv_next) as usize <= self.rx_capacity {
+            self.rcv_max = end;
+        }
+        let mut port =
+            Port { nic, rx: Some(&frame[ETHERNET_LEN..segment.frame_len]), link: &mut self.link, blocked: false };
+        host.iface.poll_ingress_single(scaled(now_us), &mut port, &mut self.sockets);
+        // An acknowledgement of all that was sent, with nothing waiting, calls for nothing: the most frequent segment
+        // beside requests.
+        let acks_all = segment.payload_len == 0
+            && segment.flags == ACK
+            && segment.ack == self.link.snd_nxt
+            && self.link.snd_nxt == self.snd_end
+            && !self.output_left
+            && self.served
+            && !self.blocked;
+        if acks_all && self.state() == tcp::State::Established {
+            return false;
+        }
+        self.owes_ack |= segment.payload_len > 0;
+        self.need_egress = true;
+        true
+    }
+
+    /// Hands received bytes to `take`, which returns how many it took, until it takes fewer than it was given. Returns
+    /// how many were taken.
+    pub(crate) fn read(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> usize {
+        let mut total = 0;
+        while self.unread() > 0 {
+            let taken = self.socket().recv(|bytes| {
+                let n = take(bytes).min(bytes.len());
+                (n, (n, n < bytes.len()))
+            });
+            let Ok((n, short)) = taken else { break };
+            total += n;
+            if short {
+                break;
+            }
+        }
+        self.rcv_next = self.rcv_next.wrapping_add(total as u32);
+        total
+    }
+
+    /// Puts bytes into the send buffer; returns how many fitted.
+    pub(crate) fn enqueue(&mut self, host: &Host, bytes: &[u8]) -> usize {
+        let give_up = scaled_duration(host.give_up_us);
+        let socket = self.socket();
+        if socket.send_queue() == 0 {
+            socket.set_timeout(Some(give_up));
+        }
+        let n = socket.send_slice(bytes).unwrap_or(0);
+        if n > 0 {
+            self.snd_end = self.snd_end.wrapping_add(n as u32);
+            self.need_egress = true;
+        }
+        n
+    }
+
+    /// Queues our FIN behind what is in the send buffer.
+    pub(crate) fn close(&mut self, host: &Host, now_us: u64) {
+        let give_up = scaled_duration(host.give_up_us);
+        let socket = self.socket();
+        socket.set_timeout(Some(give_up));
+        socket.close();
+        self.need_egress = true;
+        self.linger_until_us = now_us + host.give_up_us;
+    }
+
+    /// Ends the connection with a RST.
+    pub(crate) fn abort(&mut self) {
+        self.socket().abort();
+        self.need_egress = true;
+    }
+
+    /// Sends what smoltcp has to send.
+    pub(crate) fn egress<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
+        let now = scaled(now_us);
+        while self.need_egress {
+            let before = self.link.sent;
+            let mut port = Port { nic, rx: None, link: &mut self.link, blocked: false };
+            host.iface.poll_egress(now, &mut port, &mut self.sockets);
+            if port.blocked {
+                return Egress::Blocked;
+            }
+            // Once everything queued has gone out there is no point in asking smoltcp again.
+            let rest = self.link.snd_nxt != self.snd_end || self.link.rewound || self.closing();
+            if self.link.sent != before {
+                self.owes_ack = false;
+            }
+            self.need_egress = self.link.sent != before && rest;
+        }
+        Egress::Done
+    }
+
+    /// Adjusts what depends on whether the peer owes us something, before the timers are looked at.
+    pub(crate) fn tend(&mut self, host: &Host, now_us: u64) {
+        if self.unacked() > 0 || self.closing() {
+            return;
+        }
+        let idle_timeout = host.idle_timeout();
+        // Once a peer is silent for too long it is probed four times before it is given up.
+        let interval = (host.keep_alive_us > 0).then(|| {
+            let silent = now_us.saturating_sub(self.heard_at_us) + (1 << 14) >= host.keep_alive_us;
+            scaled_duration(if silent { host.give_up_us / 4 } else { host.keep_alive_us })
+        });
+        let socket = self.socket();
+        socket.set_timeout(idle_timeout);
+        socket.set_keep_alive(interval);
+    }
+
+    /// When smoltcp next has something to do without being asked, in microseconds.
+    pub(crate) fn poll_at_us(&mut self, host: &mut Host, now_us: u64) -> Option<u64> {
+        let at = host.iface.poll_at(scaled(now_us), &self.sockets)?;
+        Some(at.total_micros().max(0) as u64 / CLOCK_SCALE)
+    }
+
+    /// Whether the socket can be exchanged now.
+    pub(crate) fn quiescent(&self) -> bool {
+        let socket = self.sockets.get::<tcp::Socket>(self.handle);
+        socket.state() == tcp::State::Established
+            && socket.send_queue() == 0
+            && socket.recv_queue() == 0
+            && self.link.snd_nxt == self.snd_end
+            && self.rcv_max == self.rcv_next
+    }
+
+    /// Exchanges the socket of a [`quiescent`](Self::quiescent) connection for one with other buffers. If the receive
+    /// buffer changes, the peer is told its new window.
+    pub(crate) fn resize<N: Nic>(
+        &mut self,
+        host: &mut Host,
+        nic: &mut N,
+        now_us: u64,
+        rx_capacity: usize,
+        tx_capacity: usize,
+    ) {
+        let irs = self.rcv_next.wrapping_sub(1);
+        let (sockets, handle, isn, inner_shift) =
+            stage_syn(host, now_us, &self.key, &self.options, irs, rx_capacity, tx_capacity);
+        let tell = rx_capacity != self.rx_capacity;
+        self.sockets = sockets;
+        self.handle = handle;
+        self.link.inner_shift = inner_shift;
+        self.rx_capacity = rx_capacity;
+        self.tx_capacity = tx_capacity;
+        let end = self.stage_established(host, now_us, isn);
+        self.link.seq_delta = self.snd_end.wrapping_sub(end);
+        self.tend(host, now_us);
+        // An octet from before the window makes smoltcp acknowledge at once: the peer learns the window, and smoltcp
+        // itself forgets the unscaled one of its SYN-ACK.
+        let probe = Staged { seq: irs, ack: end, flags: ACK, window: self.peer_window, options: &[], payload: &[0] };
+        let (packet, len) = probe.packet(&self.key, host.addr);
+        if tell && nic.can_transmit() {
+            let mut port = Port { nic, rx: Some(&packet[..len]), link: &mut self.link, blocked: false };
+            host.iface.poll_ingress_single(scaled(now_us), &mut port, &mut self.sockets);
+        } else {
+            let mut capture = Capture { rx: Some(&packet[..len]), seq: 0, end: 0, mtu: host.mtu };
+            host.iface.poll_ingress_single(scaled(now_us), &mut capture, &mut self.sockets);
+        }
+        self.need_egress = true;
+    }
+
+    /// Completes a staged handshake and opens the congestion window to that of a new connection, by sending filler that
+    /// nobody receives. Returns smoltcp's next sequence number.
+    fn stage_established(&mut self, host: &mut Host, now_us: u64, isn: u32) -> u32 {
+        let mut next = isn.wrapping_add(1);
+        let mss = usize::from(self.options.mss).min(usize::from(host.mtu) - IPV4_LEN - TCP_LEN);
+        let filler = [0; MAX_MTU];
+        let rounds = if self.tx_capacity >= mss { INITIAL_WINDOW_SEGMENTS } else { 0 };
+        self.stage_ack(host, now_us, next, u16::MAX);
+        for _ in 0..rounds {
+            let _ = self.socket().send_slice(&filler[..mss]);
+            // smoltcp's first window is smaller than a segment, which then goes in two pieces.
+            while self.unacked() > 0 {
+                let mut capture = Capture { rx: None, seq: next, end: next, mtu: host.mtu };
+                host.iface.poll_egress(scaled(now_us), &mut capture, &mut self.sockets);
+                if capture.end == next {
+                    break;
+                }
+                next = capture.end;
+                self.stage_ack(host, now_us, next, u16::MAX);
+            }
+        }
+        self.stage_ack(host, now_us, next, self.peer_window);
+        next
+    }
+
+    /// Feeds the socket a made-up acknowledgement.
+    fn stage_ack(&mut self, host: &mut Host, now_us: u64, ack: u32, window: u16) {
+        let ack = Staged { seq: self.rcv_next, ack, flags: ACK, window, options: &[], payload: &[] };
+        let (packet, len) = ack.packet(&self.key, host.addr);
+        let mut capture = Capture { rx: Some(&packet[..len]), seq: 0, end: 0, mtu: host.mtu };
+        host.iface.poll_ingress_single(scaled(now_us), &mut capture, &mut self.sockets);
+    }
+}
+
+/// A made-up segment of the peer.
+struct Staged<'a> {
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    window: u16,
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl Staged<'_> {
+    /// The segment as an IP packet without checksums, which smoltcp is told to ignore.
+    fn packet(&self, key: &FlowKey, local_addr: [u8; 4]) -> ([u8; 64], usize) {
+        let out = Outbound {
+            mac: [0; 6],
+            addr: local_addr,
+            port: key.local_port,
+            local_mac: [0; 6],
+            local_addr: key.addr,
+            local_port: key.port,
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: self.window,
+            options: self.options,
+        };
+        let mut frame = [0; ETHERNET_LEN + 64];
+        let end = out.frame_len() + self.payload.len();
+        out.emit(&mut frame[..out.frame_len()]);
+        frame[out.frame_len()..end].copy_from_slice(self.payload);
+        let mut packet = [0; 64];
+        packet.copy_from_slice(&frame[ETHERNET_LEN..]);
+        let len = end - ETHERNET_LEN;
+        packet[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+        (packet, len)
+    }
+}
+
+/// Makes a socket that has received a SYN with the sequence number `irs` and answered it. Returns it with its own initial
+/// sequence number and window scale.
+fn stage_syn(
+    host: &mut Host,
+    now_us: u64,
+    key: &FlowKey,
+    options: &SynOptions,
+    irs: u32,
+    rx_capacity: usize,
+    tx_capacity: usize,
+) -> (SocketSet<'static>, SocketHandle, u32, u8) {
+    let mut socket =
+        tcp::Socket::new(tcp::SocketBuffer::new(vec![0; rx_capacity]), tcp::SocketBuffer::new(vec![0; tx_capacity]));
+    socket.set_nagle_enabled(false);
+    socket.set_ack_delay(Some(host.ack_delay));
+    socket.set_congestion_control(tcp::CongestionControl::Reno);
+    socket.set_timeout(host.idle_timeout());
+    socket.set_keep_alive((host.keep_alive_us > 0).then(|| scaled_duration(host.keep_alive_us)));
+    let endpoint = IpListenEndpoint { addr: Some(IpAddress::Ipv4(Ipv4Address::from(host.addr))), port: key.local_port };
+    // Cannot fail: the socket is new and the port is not 0.
+    let _ = socket.listen(endpoint);
+    let mut sockets = SocketSet::new(Vec::with_capacity(1));
+    let handle = sockets.add(socket);
+    let mss = options.mss.to_be_bytes();
+    let mut list = [1; TCP_LEN - 8];
+    list[..4].copy_from_slice(&[2, 4, mss[0], mss[1]]);
+    if let Some(shift) = options.window_scale {
+        list[4..7].copy_from_slice(&[3, 3, shift]);
+    }
+    if options.sack_permitted {
+        list[8..10].copy_from_slice(&[4, 2]);
+    }
+    let syn = Staged { seq: irs, ack: 0, flags: SYN, window: u16::MAX, options: &list, payload: &[] };
+    let (packet, len) = syn.packet(key, host.addr);
+    let mut capture = Capture { rx: Some(&packet[..len]), seq: 0, end: 0, mtu: host.mtu };
+    let now = scaled(now_us);
+    host.iface.poll_ingress_single(now, &mut capture, &mut sockets);
+    host.iface.poll_egress(now, &mut capture, &mut sockets);
+    let inner_shift = match options.window_scale {
+        // As smoltcp computes it from the buffer's size (RFC 7323).
+        Some(_) => (usize::BITS - rx_capacity.leading_zeros()).saturating_sub(16) as u8,
+        None => 0,
+    };
+    (sockets, handle, capture.seq, inner_shift)
+}

@@ -1,0 +1,350 @@
+//! Established connections: input to the service, output from it, and what time brings.
+
+use alloc::boxed::Box;
+
+use barium_nic::Nic;
+use smoltcp::socket::tcp::State;
+
+use super::Stack;
+use super::handshake::{TIME_WAIT_US, TimeWait};
+use crate::conn::{Conn, Egress, RTO_FLOOR_US};
+use crate::fifo::Fifo;
+use crate::flow::Flow;
+use crate::service::{ConnId, Fate, Service};
+use crate::wheel::TICK_US;
+use crate::wire::{ACK, Outbound, RST, Segment};
+
+/// Connections served in one turn because the service named them.
+const READY_PER_TURN: usize = 256;
+/// How long a connection keeps large buffers without using them.
+const IDLE_BUFFERS_US: u64 = 5_000_000;
+/// Factor by which a buffer grows at a time.
+const GROWTH: usize = 4;
+
+impl Stack {
+    /// A segment for a connection.
+    pub(super) fn established_input<N: Nic>(
+        &mut self,
+        nic: &mut N,
+        now_us: u64,
+        slot: u32,
+        frame: &mut [u8],
+        segment: &Segment,
+    ) {
+        let Some(mut conn) = self.take(slot) else { return };
+        if segment.has(RST) && segment.seq != conn.rcv_nxt() {
+            // RFC 5961 3.2: only the exact number resets; another one in the window is asked about.
+            let offset = segment.seq.wrapping_sub(conn.rcv_nxt()) as usize;
+            if offset < conn.rx_capacity && self.stray_token(now_us) {
+                let out = Outbound {
+                    seq: conn.link.snd_nxt,
+                    ack: conn.rcv_nxt(),
+                    flags: ACK,
+                    window: conn.window_field(),
+                    ..self.answer(&conn.key, segment.peer_mac)
+                };
+                self.emit(nic, &out);
+                self.stats.resets_challenged += 1;
+            }
+        } else {
+            let concerned = conn.ingress(&mut self.host, nic, now_us, frame, segment);
+            if concerned && !conn.touched {
+                conn.touched = true;
+                self.touched.push(slot);
+            }
+        }
+        self.put_back(slot, conn);
+    }
+
+    /// Serves the connection in `slot` once: input, output, segments, timer.
+    pub(super) fn serve<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
+        let Some(mut conn) = self.take(slot) else { return };
+        let id = self.id(slot);
+        conn.touched = false;
+        if conn.served {
+            deliver(&mut conn, service, id);
+            if conn.want_receive {
+                self.grow(&mut conn, nic, now_us, 0);
+            }
+            self.fill(&mut conn, nic, service, now_us, id);
+            self.obey(&mut conn, service, now_us, id);
+        } else {
+            conn.read(|bytes| bytes.len());
+        }
+        self.finish_turn(nic, service, now_us, slot, conn, false);
+    }
+
+    /// Moves the service's output into the send buffer.
+    fn fill<N: Nic, S: Service>(&mut self, conn: &mut Conn, nic: &mut N, service: &mut S, now_us: u64, id: ConnId) {
+        conn.output_left = false;
+        loop {
+            let output = service.output(id);
+            if output.is_empty() {
+                return;
+            }
+            let unacked = conn.unacked();
+            let needed = unacked + output.len();
+            if needed > conn.tx_capacity && self.may_grow(conn) {
+                if conn.quiescent() {
+                    self.grow(conn, nic, now_us, needed);
+                } else if unacked > 0 {
+                    // Once the peer has acknowledged what is under way the buffer can be exchanged.
+                    conn.output_left = true;
+                    return;
+                }
+            }
+            let n = conn.enqueue(&self.host, service.output(id));
+            if n == 0 {
+                conn.output_left = true;
+                return;
+            }
+            service.sent(id, n);
+        }
+    }
+
+    /// Does what the service wants to become of the connection.
+    fn obey<S: Service>(&mut self, conn: &mut Conn, service: &mut S, now_us: u64, id: ConnId) {
+        match service.fate(id) {
+            Fate::Open => return,
+            Fate::CloseAfterOutput => {
+                conn.finishing = true;
+                if conn.output_left {
+                    return;
+                }
+                conn.close(&self.host, now_us);
+            }
+            Fate::Abort => conn.abort(),
+        }
+        conn.served = false;
+        conn.read(|bytes| bytes.len());
+        service.closed(id);
+    }
+
+    /// Whether the send buffer may still grow.
+    fn may_grow(&self, conn: &Conn) -> bool {
+        conn.tx_capacity < self.config.max_send_buffer && self.grown_bytes < self.config.buffer_budget
+    }
+
+    /// Exchanges the buffers for larger ones, if the connection is quiet and memory allows it. `send_bytes` is what the
+    /// send buffer should hold, 0 if it is large enough.
+    fn grow<N: Nic>(&mut self, conn: &mut Conn, nic: &mut N, now_us: u64, send_bytes: usize) {
+        if !conn.quiescent() {
+            return;
+        }
+        let mut rx = conn.rx_capacity;
+        if conn.want_receive {
+            rx = (rx * GROWTH).min(self.config.max_receive_buffer).max(rx);
+            conn.want_receive = false;
+        }
+        let mut tx = conn.tx_capacity;
+        if send_bytes > tx {
+            tx = send_bytes.next_power_of_two().max(tx * GROWTH).min(self.config.max_send_buffer).max(tx);
+        }
+        let more = (rx - conn.rx_capacity) + (tx - conn.tx_capacity);
+        if more == 0 || self.grown_bytes + more > self.config.buffer_budget {
+            return;
+        }
+        self.grown_bytes += more;
+        conn.resize(&mut self.host, nic, now_us, rx, tx);
+        self.stats.buffers_grown += 1;
+    }
+
+    /// Gives back buffers that an idle connection does not use. The window is only taken back where memory is short, for
+    /// the peer may send what it was once allowed to.
+    fn shrink<N: Nic>(&mut self, conn: &mut Conn, nic: &mut N, now_us: u64) {
+        if now_us < conn.heard_at_us + IDLE_BUFFERS_US || !conn.quiescent() {
+            return;
+        }
+        let short = self.grown_bytes > self.config.buffer_budget / 2;
+        let rx = if short { conn.rx_capacity.min(self.config.initial_receive_buffer) } else { conn.rx_capacity };
+        let tx = conn.tx_capacity.min(self.config.initial_send_buffer);
+        let less = (conn.rx_capacity - rx) + (conn.tx_capacity - tx);
+        if less == 0 {
+            return;
+        }
+        self.grown_bytes = self.grown_bytes.saturating_sub(less);
+        conn.resize(&mut self.host, nic, now_us, rx, tx);
+        self.stats.buffers_shrunk += 1;
+    }
+
+    /// Sends what the connection has to send, then keeps it, retires it or lets it go. `exact` asks for its exact next
+    /// deadline.
+    fn finish_turn<N: Nic, S: Service>(
+        &mut self,
+        nic: &mut N,
+        service: &mut S,
+        now_us: u64,
+        slot: u32,
+        mut conn: Box<Conn>,
+        exact: bool,
+    ) {
+        let egress = conn.egress(&mut self.host, nic, now_us);
+        if conn.gone() {
+            self.put_back(slot, conn);
+            self.release(slot, service);
+            return;
+        }
+        let state = conn.state();
+        if egress == Egress::Blocked && !conn.blocked {
+            conn.blocked = true;
+            self.blocked.push(slot);
+            self.stats.ring_full += 1;
+        }
+        if state == State::TimeWait && egress == Egress::Done {
+            let entry = TimeWait {
+                key: conn.key,
+                snd_nxt: conn.link.snd_nxt,
+                rcv_nxt: conn.rcv_nxt(),
+                until_us: now_us + TIME_WAIT_US,
+            };
+            self.put_back(slot, conn);
+            self.release(slot, service);
+            self.enter_time_wait(entry);
+            return;
+        }
+        // A deadline that moves on with every segment is not followed exactly: the wheel holds one that is not later than
+        // the connection's earliest, and what is really due is found out when it expires.
+        let by = if exact || state != State::Established {
+            let at = conn.poll_at_us(&mut self.host, now_us).unwrap_or(u64::MAX);
+            at.min(conn.linger_until_us)
+        } else if conn.owes_ack {
+            now_us + self.config.ack_delay_us
+        } else {
+            now_us + RTO_FLOOR_US
+        };
+        if by != u64::MAX && self.wheel.armed_at_us(slot) > by.saturating_add(2 * TICK_US) {
+            self.wheel.arm(slot, by);
+        }
+        self.put_back(slot, conn);
+    }
+
+    /// Serves the connections that the service names. Returns whether there may be more of them.
+    pub(super) fn serve_ready<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) -> bool {
+        for _ in 0..READY_PER_TURN {
+            let Some(id) = service.next_ready() else { return false };
+            if self.slots.get(id.slot as usize).is_some_and(|slot| slot.generation == id.generation) {
+                self.serve(nic, service, now_us, id.slot);
+            }
+        }
+        true
+    }
+
+    /// Tries the connections again that found the send ring full.
+    pub(super) fn unblock<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) {
+        if self.blocked.is_empty() || !nic.can_transmit() {
+            return;
+        }
+        let mut slots = core::mem::replace(&mut self.blocked, core::mem::take(&mut self.scratch));
+        for slot in slots.drain(..) {
+            let waiting = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut());
+            if let Some(conn) = waiting
+                && core::mem::take(&mut conn.blocked)
+            {
+                self.serve(nic, service, now_us, slot);
+            }
+        }
+        self.scratch = slots;
+    }
+
+    /// Does what is due.
+    pub(super) fn expire<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) {
+        let mut expired = core::mem::take(&mut self.scratch);
+        self.wheel.advance(now_us, &mut expired);
+        for slot in expired.drain(..) {
+            self.expire_one(nic, service, now_us, slot);
+        }
+        self.scratch = expired;
+        self.expire_handshakes(nic, now_us);
+        if self.control.next_us().is_some_and(|at| at <= now_us) {
+            self.stats.frames_out += self.control.egress(nic, now_us);
+            if self.control.follow_lease() {
+                self.change_address(service);
+            }
+        }
+    }
+
+    fn expire_one<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
+        let Some(mut conn) = self.take(slot) else { return };
+        if now_us >= conn.linger_until_us {
+            conn.abort();
+        } else {
+            conn.tend(&self.host, now_us);
+            self.shrink(&mut conn, nic, now_us);
+        }
+        conn.need_egress = true;
+        self.finish_turn(nic, service, now_us, slot, conn, true);
+    }
+
+    /// Follows a change of the station's address: what was bound to the old one ends.
+    fn change_address<S: Service>(&mut self, service: &mut S) {
+        let old = self.station.addr;
+        self.take_address();
+        if old.is_none() || old == self.station.addr {
+            return;
+        }
+        for slot in 0..self.slots.len() as u32 {
+            if self.slots[slot as usize].conn.is_some() {
+                self.release(slot, service);
+            }
+        }
+        while let Some((at, entry)) = self.half_open.oldest() {
+            self.flows.remove(&entry.key, Flow::HalfOpen(at));
+            self.half_open.remove(at);
+        }
+        while let Some((at, entry)) = self.time_wait.oldest() {
+            self.flows.remove(&entry.key, Flow::TimeWait(at));
+            self.time_wait.remove(at);
+        }
+        self.half_open = Fifo::new();
+    }
+
+    /// Takes the connection out of its slot, so that it and the stack can be worked on together.
+    #[inline]
+    fn take(&mut self, slot: u32) -> Option<Box<Conn>> {
+        self.slots.get_mut(slot as usize)?.conn.take()
+    }
+
+    /// Puts a connection that was taken out back and counts what it sent.
+    #[inline]
+    fn put_back(&mut self, slot: u32, mut conn: Box<Conn>) {
+        let link = &mut conn.link;
+        self.stats.frames_out += u64::from(core::mem::take(&mut link.sent));
+        self.stats.retransmits += u64::from(core::mem::take(&mut link.retransmits));
+        self.stats.frames_lost += u64::from(core::mem::take(&mut link.lost));
+        self.slots[slot as usize].conn = Some(conn);
+    }
+
+    /// Lets a connection go and tells the service, if it still knows of it.
+    fn release<S: Service>(&mut self, slot: u32, service: &mut S) {
+        let Some(conn) = self.take(slot) else { return };
+        let id = self.id(slot);
+        self.flows.remove(&conn.key, Flow::Open(slot));
+        self.wheel.disarm(slot);
+        self.open -= 1;
+        let grown = (conn.rx_capacity - self.config.initial_receive_buffer.min(conn.rx_capacity))
+            + (conn.tx_capacity - self.config.initial_send_buffer.min(conn.tx_capacity));
+        self.grown_bytes = self.grown_bytes.saturating_sub(grown);
+        self.stats.closed += 1;
+        let entry = &mut self.slots[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free_slots.push(slot);
+        if conn.served {
+            self.stats.broken += 1;
+            service.closed(id);
+        }
+    }
+}
+
+/// Hands the service what was received.
+fn deliver<S: Service>(conn: &mut Conn, service: &mut S, id: ConnId) {
+    if conn.unread() > 0 {
+        let finishing = conn.finishing;
+        let taken = conn.read(|bytes| if finishing { bytes.len() } else { service.received(id, bytes) });
+        conn.want_receive |= taken >= conn.rx_capacity / 2;
+    }
+    if !conn.finish_told && conn.unread() == 0 && conn.peer_finished() {
+        conn.finish_told = true;
+        conn.rcv_next = conn.rcv_next.wrapping_add(1);
+        service.peer_finished(id);
+    }
+}

@@ -1,0 +1,400 @@
+//! Received frames, checked once into a typed view (Ethernet II, RFC 791, RFC 9293).
+
+use crate::checksum::{Sum, pseudo_header};
+use crate::stats::Malformed;
+
+pub(crate) const ETHERNET_LEN: usize = 14;
+pub(crate) const IPV4_LEN: usize = 20;
+pub(crate) const TCP_LEN: usize = 20;
+/// Where the TCP header of every accepted and every sent frame begins: neither has IP options.
+pub(crate) const TCP_AT: usize = ETHERNET_LEN + IPV4_LEN;
+
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const RST: u8 = 0x04;
+pub(crate) const ACK: u8 = 0x10;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_ARP: u16 = 0x0806;
+const PROTOCOL_ICMP: u8 = 1;
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Reads the big-endian word at `at`; the caller has checked the length.
+#[inline(always)]
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Reads the big-endian double word at `at`; the caller has checked the length.
+#[inline(always)]
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[inline(always)]
+fn addr_at(bytes: &[u8], at: usize) -> [u8; 4] {
+    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
+}
+
+/// Whether sequence number `a` lies before `b` (RFC 9293, 3.4).
+#[inline(always)]
+pub(crate) fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// A TCP segment whose frame is whole, addressed to this station and has right checksums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) peer_mac: [u8; 6],
+    pub(crate) peer_addr: [u8; 4],
+    pub(crate) peer_port: u16,
+    pub(crate) local_port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u8,
+    /// The window field as it stands, not scaled.
+    pub(crate) window: u16,
+    pub(crate) payload_len: usize,
+    /// Length of the frame without padding.
+    pub(crate) frame_len: usize,
+    /// Of a SYN only.
+    pub(crate) syn_options: SynOptions,
+}
+
+impl Segment {
+    pub(crate) fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Sequence numbers the segment takes.
+    pub(crate) fn seq_len(&self) -> u32 {
+        self.payload_len as u32 + u32::from(self.flags & SYN != 0) + u32::from(self.flags & FIN != 0)
+    }
+}
+
+/// The options of a SYN that matter (RFC 9293 3.2, RFC 7323, RFC 2018).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SynOptions {
+    pub(crate) mss: u16,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+}
+
+impl SynOptions {
+    /// What a SYN without options means.
+    const NONE: Self = Self { mss: 536, window_scale: None, sack_permitted: false };
+
+    /// Reads the options of a SYN; what is malformed ends the list.
+    pub(crate) fn parse(mut options: &[u8]) -> Self {
+        let mut found = Self::NONE;
+        loop {
+            match options {
+                [1, rest @ ..] => options = rest,
+                [2, 4, a, b, rest @ ..] => {
+                    // A zero MSS counts as none, as in Linux.
+                    let mss = u16::from_be_bytes([*a, *b]);
+                    if mss != 0 {
+                        found.mss = mss;
+                    }
+                    options = rest;
+                }
+                [3, 3, shift, rest @ ..] => {
+                    found.window_scale = Some((*shift).min(14));
+                    options = rest;
+                }
+                [4, 2, rest @ ..] => {
+                    found.sack_permitted = true;
+                    options = rest;
+                }
+                [kind, len, ..] if *kind > 1 && *len >= 2 && usize::from(*len) <= options.len() => {
+                    options = &options[usize::from(*len)..];
+                }
+                _ => return found,
+            }
+        }
+    }
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Inbound {
+    /// A TCP segment for this station.
+    Tcp(Segment),
+    /// ARP, ICMP or DHCP: the control interface's business. `len` is the frame's length without padding.
+    Control {
+        /// Length of the frame without padding.
+        len: usize,
+    },
+}
+
+/// What decides whether a frame is for this station.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Station {
+    pub(crate) mac: [u8; 6],
+    /// `None` until DHCP has given one.
+    pub(crate) addr: Option<[u8; 4]>,
+    /// The device verified TCP checksums.
+    pub(crate) tcp_verified: bool,
+    /// DHCP answers are expected.
+    pub(crate) dhcp: bool,
+}
+
+/// Checks a frame.
+pub(crate) fn parse(frame: &[u8], station: &Station) -> Result<Inbound, Malformed> {
+    if frame.len() < ETHERNET_LEN + IPV4_LEN {
+        return Err(Malformed::Truncated);
+    }
+    // The group bit: multicast and broadcast.
+    let to_group = frame[0] & 1 != 0;
+    if !to_group && frame[..6] != station.mac {
+        return Err(Malformed::OtherStation);
+    }
+    match u16_at(frame, 12) {
+        ETHERTYPE_IPV4 => {}
+        ETHERTYPE_ARP => return Ok(Inbound::Control { len: frame.len() }),
+        _ => return Err(Malformed::EtherType),
+    }
+    let ip = &frame[ETHERNET_LEN..];
+    // Version 4 and a header without options: nothing serves a packet with source routes.
+    if ip[0] != 0x45 {
+        return Err(Malformed::IpHeader);
+    }
+    let total_len = usize::from(u16_at(ip, 2));
+    if total_len < IPV4_LEN || total_len > ip.len() {
+        return Err(Malformed::Truncated);
+    }
+    // More fragments, or an offset; don't-fragment may be set.
+    if u16_at(ip, 6) & 0x3fff != 0 {
+        return Err(Malformed::Fragment);
+    }
+    if Sum::default().add(&ip[..IPV4_LEN]).fold() != [0xff, 0xff] {
+        return Err(Malformed::IpChecksum);
+    }
+    let ip = &ip[..total_len];
+    let frame_len = ETHERNET_LEN + total_len;
+    match ip[9] {
+        PROTOCOL_TCP => {
+            if to_group {
+                return Err(Malformed::OtherStation);
+            }
+            segment(frame, ip, station).map(|segment| Inbound::Tcp(Segment { frame_len, ..segment }))
+        }
+        PROTOCOL_ICMP => Ok(Inbound::Control { len: frame_len }),
+        // A DHCP client's port: nothing else here speaks UDP.
+        PROTOCOL_UDP if station.dhcp && total_len >= IPV4_LEN + 8 && u16_at(ip, IPV4_LEN + 2) == 68 => {
+            Ok(Inbound::Control { len: frame_len })
+        }
+        _ => Err(Malformed::Protocol),
+    }
+}
+
+/// Checks the TCP part. `ip` is the packet without padding.
+fn segment(frame: &[u8], ip: &[u8], station: &Station) -> Result<Segment, Malformed> {
+    let peer_addr = addr_at(ip, 12);
+    let local_addr = addr_at(ip, 16);
+    // 0/8, 127/8, 224/4 and 240/4 are nobody's source address, nor is our own.
+    if station.addr != Some(local_addr)
+        || peer_addr == local_addr
+        || matches!(peer_addr[0], 0 | 127 | 224..=255)
+        || frame[6] & 1 != 0
+    {
+        return Err(Malformed::Address);
+    }
+    let tcp = &ip[IPV4_LEN..];
+    if tcp.len() < TCP_LEN {
+        return Err(Malformed::Truncated);
+    }
+    let header_len = usize::from(tcp[12] >> 4) * 4;
+    if header_len < TCP_LEN {
+        return Err(Malformed::TcpHeader);
+    }
+    if header_len > tcp.len() {
+        return Err(Malformed::Truncated);
+    }
+    if !station.tcp_verified && pseudo_header(&ip[12..20], tcp.len()).add(tcp).fold() != [0xff, 0xff] {
+        return Err(Malformed::TcpChecksum);
+    }
+    let flags = tcp[13] & 0x3f;
+    // SYN goes with neither FIN nor RST; no segment is without any flag; port 0 is nobody's.
+    let (peer_port, local_port) = (u16_at(tcp, 0), u16_at(tcp, 2));
+    if (flags & SYN != 0 && flags & (FIN | RST) != 0)
+        || (flags & FIN != 0 && flags & RST != 0)
+        || flags & (SYN | RST | ACK) == 0
+        || peer_port == 0
+        || local_port == 0
+    {
+        return Err(Malformed::TcpHeader);
+    }
+    Ok(Segment {
+        peer_mac: [frame[6], frame[7], frame[8], frame[9], frame[10], frame[11]],
+        peer_addr,
+        peer_port,
+        local_port,
+        seq: u32_at(tcp, 4),
+        ack: u32_at(tcp, 8),
+        flags,
+        window: u16_at(tcp, 14),
+        payload_len: tcp.len() - header_len,
+        frame_len: 0,
+        syn_options: if flags & SYN != 0 { SynOptions::parse(&tcp[TCP_LEN..header_len]) } else { SynOptions::NONE },
+    })
+}
+
+/// One segment for a peer, written by the stack itself rather than by smoltcp: SYN-ACK, RST, ACK.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outbound<'a> {
+    pub(crate) mac: [u8; 6],
+    pub(crate) addr: [u8; 4],
+    pub(crate) port: u16,
+    pub(crate) local_mac: [u8; 6],
+    pub(crate) local_addr: [u8; 4],
+    pub(crate) local_port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u8,
+    pub(crate) window: u16,
+    /// Whole 32-bit words.
+    pub(crate) options: &'a [u8],
+}
+
+impl Outbound<'_> {
+    /// Length of the frame.
+    pub(crate) fn frame_len(&self) -> usize {
+        TCP_AT + TCP_LEN + self.options.len()
+    }
+
+    /// Writes the frame, all but its checksums, into `frame`, which is [`frame_len`](Self::frame_len) long.
+    pub(crate) fn emit(&self, frame: &mut [u8]) {
+        ethernet_header(frame, self.mac, self.local_mac);
+        let ip_len = (frame.len() - ETHERNET_LEN) as u16;
+        let ip = &mut frame[ETHERNET_LEN..];
+        ip[..2].copy_from_slice(&[0x45, 0]);
+        ip[2..4].copy_from_slice(&ip_len.to_be_bytes());
+        // No identification is needed with don't-fragment (RFC 6864).
+        ip[4..8].copy_from_slice(&[0, 0, 0x40, 0]);
+        ip[8..12].copy_from_slice(&[64, PROTOCOL_TCP, 0, 0]);
+        ip[12..16].copy_from_slice(&self.local_addr);
+        ip[16..20].copy_from_slice(&self.addr);
+        let tcp = &mut ip[IPV4_LEN..];
+        tcp[..2].copy_from_slice(&self.local_port.to_be_bytes());
+        tcp[2..4].copy_from_slice(&self.port.to_be_bytes());
+        tcp[4..8].copy_from_slice(&self.seq.to_be_bytes());
+        tcp[8..12].copy_from_slice(&self.ack.to_be_bytes());
+        tcp[12] = (((TCP_LEN + self.options.len()) / 4) << 4) as u8;
+        tcp[13] = self.flags;
+        tcp[14..16].copy_from_slice(&self.window.to_be_bytes());
+        tcp[16..20].copy_from_slice(&[0; 4]);
+        tcp[TCP_LEN..].copy_from_slice(self.options);
+    }
+}
+
+/// Writes the Ethernet header of an IPv4 frame.
+#[inline]
+pub(crate) fn ethernet_header(frame: &mut [u8], to: [u8; 6], from: [u8; 6]) {
+    frame[..6].copy_from_slice(&to);
+    frame[6..12].copy_from_slice(&from);
+    frame[12..14].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
+}
+
+/// Fills in the checksums of a frame that holds an IPv4 header without options and a TCP segment. With `offload` the TCP
+/// field gets the sum of the pseudo-header, which is what the device goes on from.
+pub(crate) fn fill_checksums(frame: &mut [u8], offload: bool) {
+    let ip = &mut frame[ETHERNET_LEN..];
+    ip[10..12].copy_from_slice(&[0, 0]);
+    let sum = Sum::default().add(&ip[..IPV4_LEN]).finish();
+    ip[10..12].copy_from_slice(&sum);
+    let tcp_len = ip.len() - IPV4_LEN;
+    let pseudo = pseudo_header(&ip[12..20], tcp_len);
+    let tcp = &mut ip[IPV4_LEN..];
+    tcp[16..18].copy_from_slice(&[0, 0]);
+    let sum = if offload { pseudo.fold() } else { pseudo.add(tcp).finish() };
+    tcp[16..18].copy_from_slice(&sum);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    const STATION: Station =
+        Station { mac: [2, 0, 0, 0, 0, 1], addr: Some([10, 0, 0, 1]), tcp_verified: false, dhcp: true };
+
+    fn syn() -> Vec<u8> {
+        let out = Outbound {
+            mac: STATION.mac,
+            addr: [10, 0, 0, 1],
+            port: 6379,
+            local_mac: [2, 0, 0, 0, 0, 2],
+            local_addr: [10, 0, 0, 2],
+            local_port: 40000,
+            seq: 0x0102_0304,
+            ack: 0,
+            flags: SYN,
+            window: 64240,
+            options: &[2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7],
+        };
+        let mut frame = vec![0xa5; out.frame_len()];
+        out.emit(&mut frame);
+        fill_checksums(&mut frame, false);
+        frame
+    }
+
+    fn parsed(frame: &[u8]) -> Result<Segment, Malformed> {
+        match parse(frame, &STATION)? {
+            Inbound::Tcp(segment) => Ok(segment),
+            Inbound::Control { .. } => panic!("not TCP"),
+        }
+    }
+
+    #[test]
+    fn reads_what_it_wrote() {
+        let mut frame = syn();
+        frame.extend([0; 9]); // padding
+        let segment = parsed(&frame).expect("valid");
+        assert_eq!(
+            (segment.seq, segment.peer_port, segment.local_port, segment.window),
+            (0x0102_0304, 40000, 6379, 64240)
+        );
+        assert_eq!((segment.payload_len, segment.seq_len()), (0, 1));
+        assert_eq!(segment.syn_options, SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true });
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        type Spoil = fn(&mut Vec<u8>);
+        let cases: [(Malformed, Spoil); 12] = [
+            (Malformed::Truncated, |f| f.truncate(33)),
+            (Malformed::Truncated, |f| f.truncate(60)),
+            (Malformed::OtherStation, |f| f[5] ^= 1),
+            (Malformed::EtherType, |f| f[13] = 0xdd),
+            (Malformed::IpHeader, |f| f[14] = 0x46),
+            (Malformed::IpHeader, |f| f[14] = 0x65),
+            (Malformed::Fragment, |f| f[20] |= 0x20),
+            (Malformed::Fragment, |f| f[21] |= 1),
+            (Malformed::IpChecksum, |f| f[22] ^= 1),
+            (Malformed::TcpChecksum, |f| *f.last_mut().expect("byte") ^= 1),
+            (Malformed::TcpHeader, |f| f[TCP_AT + 12] = 0x40),
+            (Malformed::TcpHeader, |f| {
+                f[TCP_AT + 13] |= FIN;
+                fill_checksums(f, false);
+            }),
+        ];
+        for (i, (want, spoil)) in cases.iter().enumerate() {
+            let mut frame = syn();
+            spoil(&mut frame);
+            assert_eq!(parsed(&frame).expect_err("spoilt"), *want, "case {i}");
+        }
+        let other = Station { addr: Some([10, 0, 0, 9]), ..STATION };
+        assert!(matches!(parse(&syn(), &other), Err(Malformed::Address)));
+    }
+
+    #[test]
+    fn odd_options_end_the_list() {
+        let none = SynOptions::NONE;
+        for options in [&[][..], &[0, 2, 4, 5, 0xb4], &[2], &[2, 4, 5], &[8, 0], &[8, 1, 1], &[254, 40, 1]] {
+            assert_eq!(SynOptions::parse(options), none, "{options:?}");
+        }
+    }
+}
