@@ -3,6 +3,9 @@
 //! The kernel reads the words that it knows (`log=`, `panic=`, `cpus=`); the platform reads the rest and complains about
 //! words that nobody knows.
 
+/// Keys that the kernel reads itself.
+pub const KERNEL_WORDS: &[&str] = &["log", "panic", "cpus", "debug", "semihosting"];
+
 /// The value of the last word `key=value`.
 pub fn get<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     words(line).filter(|word| word.key == key).last()?.value

@@ -1,20 +1,14 @@
-//! The unikernel: the loop that feeds the stack from the NIC and the engine from the stack.
-#![no_std]
-// On a host there is no machine to run on; `platforms/host` has its own loop.
-#![cfg(target_os = "none")]
+//! The unikernel: what both boards have in common between the kernel, the stack and the engine.
+//!
+//! Boards call [`run`]; the rest is the command line's options and the loop.
+#![cfg_attr(target_os = "none", no_std)]
+#![forbid(unsafe_code)]
 
-use barium_kernel::boot::Machine;
-use barium_kernel::{announce, cpu};
+extern crate alloc;
 
-/// Runs on the boot CPU when the machine is up.
-pub fn run(machine: &'static Machine) -> ! {
-    announce!(
-        "Barium {}: {} CPUs, {} MiB of RAM",
-        env!("CARGO_PKG_VERSION"),
-        machine.cpus,
-        machine.boot.ram.total() >> 20
-    );
-    loop {
-        cpu::wait_for_interrupt(None);
-    }
-}
+pub mod options;
+#[cfg(target_os = "none")]
+mod start;
+
+#[cfg(target_os = "none")]
+pub use start::run;
