@@ -9,9 +9,11 @@
 // A kernel turns addresses into pointers; on these targets usize and u64 are the same.
 extern crate alloc;
 
+pub mod acpi;
 #[cfg(target_os = "none")]
 pub mod arch;
 pub mod boot;
+pub mod calendar;
 #[cfg(target_os = "none")]
 pub mod clock;
 pub mod cmdline;
