@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 
 use barium_kernel::cmdline::{self, Word};
 
-/// Bytes behind an address that `ip=` does not name the gateway for: QEMU's user networking.
+/// Without `ip=` and `gw=`: QEMU's user networking.
 const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const DEFAULT_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 

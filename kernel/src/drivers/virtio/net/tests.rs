@@ -1,1 +1,313 @@
-//! The rings against a device in memory.
+//! The rings against a device in memory, which also misbehaves.
+
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc_zeroed};
+use std::boxed::Box;
+use std::vec::Vec;
+
+use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
+use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::rings::{Doorbell, MAX_FRAME, RING, RxRing, TxRing};
+
+/// Device addresses are the test's own; memory is leaked.
+struct TestHal;
+
+// SAFETY: the memory is zeroed, aligned and nobody else's.
+unsafe impl Hal for TestHal {
+    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
+        let layout = Layout::from_size_align(pages * PAGE_SIZE, PAGE_SIZE).expect("small");
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+        (start.as_ptr() as u64, start)
+    }
+
+    unsafe fn dma_dealloc(_: PhysAddr, _: NonNull<u8>, _: usize) -> i32 {
+        0
+    }
+
+    unsafe fn mmio_phys_to_virt(_: PhysAddr, _: usize) -> NonNull<u8> {
+        unreachable!("the rings map nothing")
+    }
+
+    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
+        buffer.cast::<u8>().as_ptr() as u64
+    }
+
+    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
+}
+
+/// The device's side of one queue.
+#[derive(Default)]
+struct Device {
+    descriptors: u64,
+    available: u64,
+    used: u64,
+    /// Entries of the available ring that were taken.
+    taken: u16,
+    /// Entries of the used ring that were filled.
+    filled: u16,
+}
+
+impl Device {
+    fn read<T: Copy>(&self, address: u64) -> T {
+        // SAFETY: the rings' and buffers' memory is leaked, so it is there, and the tests are single-threaded.
+        unsafe { (address as *const T).read_volatile() }
+    }
+
+    fn write<T>(&self, address: u64, value: T) {
+        // SAFETY: as above.
+        unsafe { (address as *mut T).write_volatile(value) };
+    }
+
+    /// The next buffer offered: its descriptor, address and length.
+    fn take(&mut self) -> Option<(u16, u64, u32)> {
+        if self.taken == self.read::<u16>(self.available + 2) {
+            return None;
+        }
+        let head: u16 = self.read(self.available + 4 + 2 * u64::from(self.taken % RING as u16));
+        self.taken = self.taken.wrapping_add(1);
+        let descriptor = self.descriptors + 16 * u64::from(head);
+        Some((head, self.read(descriptor), self.read(descriptor + 8)))
+    }
+
+    fn give(&mut self, id: u32, len: u32) {
+        let entry = self.used + 4 + 8 * u64::from(self.filled % RING as u16);
+        self.write(entry, id);
+        self.write(entry + 4, len);
+        self.filled = self.filled.wrapping_add(1);
+        self.write(self.used + 2, self.filled);
+    }
+
+    /// Receives a frame for the driver.
+    fn deliver(&mut self, frame: &[u8]) -> bool {
+        let Some((head, address, room)) = self.take() else { return false };
+        assert_eq!(room as usize, 12 + MAX_FRAME);
+        for (i, byte) in frame.iter().enumerate() {
+            self.write(address + 12 + i as u64, *byte);
+        }
+        self.give(u32::from(head), 12 + frame.len() as u32);
+        true
+    }
+
+    /// Sends the next frame of the driver.
+    fn send(&mut self) -> Option<Vec<u8>> {
+        let (head, address, len) = self.take()?;
+        assert!((0..12).all(|i| self.read::<u8>(address + i) == 0), "no offloads");
+        let frame = (12..u64::from(len)).map(|i| self.read(address + i)).collect();
+        self.give(u32::from(head), 0);
+        Some(frame)
+    }
+
+    fn wants_doorbell(&self, wants: bool) {
+        self.write(self.used, u16::from(!wants));
+    }
+
+    fn may_interrupt(&self) -> bool {
+        self.read::<u16>(self.available) & 1 == 0
+    }
+}
+
+#[derive(Default)]
+struct TestTransport(Device);
+
+impl Transport for TestTransport {
+    fn device_type(&self) -> DeviceType {
+        DeviceType::Network
+    }
+    fn read_device_features(&mut self) -> u64 {
+        0
+    }
+    fn write_driver_features(&mut self, _: u64) {}
+    fn max_queue_size(&mut self, _: u16) -> u32 {
+        1024
+    }
+    fn notify(&mut self, _: u16) {}
+    fn get_status(&self) -> DeviceStatus {
+        DeviceStatus::empty()
+    }
+    fn set_status(&mut self, _: DeviceStatus) {}
+    fn set_guest_page_size(&mut self, _: u32) {}
+    fn requires_legacy_layout(&self) -> bool {
+        false
+    }
+    fn queue_set(&mut self, _: u16, size: u32, descriptors: PhysAddr, driver: PhysAddr, device: PhysAddr) {
+        assert_eq!(size as usize, RING);
+        self.0 = Device { descriptors, available: driver, used: device, ..Device::default() };
+    }
+    fn queue_unset(&mut self, _: u16) {}
+    fn queue_used(&mut self, _: u16) -> bool {
+        false
+    }
+    fn ack_interrupt(&mut self) -> InterruptStatus {
+        InterruptStatus::empty()
+    }
+    fn read_config_generation(&self) -> u32 {
+        0
+    }
+    fn read_config_space<T: FromBytes + IntoBytes>(&self, _: usize) -> Result<T> {
+        Err(virtio_drivers::Error::ConfigSpaceMissing)
+    }
+    fn write_config_space<T: IntoBytes + Immutable>(&mut self, _: usize, _: T) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn doorbell() -> Doorbell {
+    let register = NonNull::from(Box::leak(Box::new(0u16)));
+    // SAFETY: a leaked number stands for the register.
+    unsafe { Doorbell::new(register, 7) }
+}
+
+fn receive_ring() -> (RxRing<TestHal>, Device) {
+    let mut transport = TestTransport::default();
+    let mut ring = RxRing::new(&mut transport, 0, doorbell()).expect("memory");
+    ring.flush();
+    (ring, transport.0)
+}
+
+fn transmit_ring() -> (TxRing<TestHal>, Device) {
+    let mut transport = TestTransport::default();
+    let ring = TxRing::new(&mut transport, 1, doorbell()).expect("memory");
+    (ring, transport.0)
+}
+
+fn frame(n: usize) -> Vec<u8> {
+    (0..14 + n * 37 % 1500).map(|i| (i + n) as u8).collect()
+}
+
+#[test]
+fn a_burst_that_fills_the_ring_arrives_whole_and_in_order() {
+    let (mut ring, mut device) = receive_ring();
+    let mut malformed = 0;
+    // Often enough for the 16-bit indices to wrap.
+    for round in 0..300 {
+        for n in 0..RING {
+            assert!(device.deliver(&frame(round + n)));
+        }
+        assert!(!device.deliver(&frame(0)), "the ring is full");
+        let mut lent = Vec::new();
+        while let Some(got) = ring.receive(&mut malformed) {
+            assert_eq!(*got, frame(round + lent.len()));
+            lent.push(got);
+        }
+        assert_eq!(lent.len(), RING);
+        // Given back in another order than they came.
+        for got in lent.into_iter().rev() {
+            ring.recycle(got);
+        }
+        ring.flush();
+    }
+    assert_eq!((malformed, ring.broken()), (0, false));
+    // One doorbell a batch.
+    assert_eq!(ring.rung(), 301);
+}
+
+#[test]
+fn the_doorbell_is_rung_only_when_wanted() {
+    let (mut ring, mut device) = transmit_ring();
+    device.wants_doorbell(false);
+    for _ in 0..3 {
+        assert!(ring.transmit(60, |f| f.fill(1)).is_some());
+        ring.flush();
+    }
+    assert_eq!(ring.rung(), 0);
+    device.wants_doorbell(true);
+    ring.flush();
+    assert_eq!(ring.rung(), 0, "nothing new was offered");
+    for _ in 0..5 {
+        assert!(ring.transmit(60, |f| f.fill(2)).is_some());
+    }
+    ring.flush();
+    assert_eq!(ring.rung(), 1);
+    assert_eq!((0..8).filter_map(|_| device.send()).count(), 8);
+}
+
+#[test]
+fn a_full_transmit_ring_refuses_and_recovers() {
+    let (mut ring, mut device) = transmit_ring();
+    let mut sent = 0;
+    for round in 0..300 {
+        while ring.transmit(frame(sent).len(), |f| f.copy_from_slice(&frame(sent))).is_some() {
+            sent += 1;
+        }
+        assert_eq!(sent, (round + 1) * RING);
+        assert!(!ring.can_transmit());
+        assert!(ring.arm_if_full() && device.may_interrupt());
+        for n in sent - RING..sent {
+            assert_eq!(device.send().expect("queued"), frame(n));
+        }
+        assert!(!ring.arm_if_full(), "there is room again, whoever waits should use it");
+        ring.disarm();
+        assert!(!device.may_interrupt());
+    }
+    assert!(ring.transmit(MAX_FRAME + 1, |_| ()).is_none());
+    assert!(ring.transmit(13, |_| ()).is_none());
+}
+
+#[test]
+fn a_frame_that_comes_while_arming_is_seen() {
+    let (mut ring, mut device) = receive_ring();
+    let mut malformed = 0;
+    assert!(!device.may_interrupt());
+    assert!(ring.arm() && device.may_interrupt());
+    ring.disarm();
+    assert!(device.deliver(&frame(1)));
+    assert!(!ring.arm(), "must not halt");
+    assert!(!device.may_interrupt());
+    let got = ring.receive(&mut malformed).expect("the frame");
+    ring.recycle(got);
+    assert!(ring.arm());
+}
+
+#[test]
+fn senseless_lengths_are_counted_and_their_buffers_used_again() {
+    let (mut ring, mut device) = receive_ring();
+    let mut malformed = 0;
+    for len in [0, 11, 12, 25, 12 + MAX_FRAME as u32 + 1, u32::MAX] {
+        let (head, ..) = device.take().expect("offered");
+        device.give(u32::from(head), len);
+    }
+    assert!(device.deliver(&frame(3)));
+    let got = ring.receive(&mut malformed).expect("the good one");
+    assert_eq!((&*got, malformed), (&frame(3)[..], 6));
+    ring.recycle(got);
+    for n in 0..RING {
+        assert!(device.deliver(&frame(n)), "no buffer was lost");
+    }
+}
+
+#[test]
+fn an_unknown_descriptor_closes_the_ring() {
+    // Out of range, and one that the device gave back before.
+    for id in [RING as u32, 0xffff, 5] {
+        let (mut ring, mut device) = receive_ring();
+        let mut malformed = 0;
+        for n in 0..6 {
+            assert!(device.deliver(&frame(n)));
+        }
+        let mut lent: Vec<_> = core::iter::from_fn(|| ring.receive(&mut malformed)).collect();
+        device.give(id, 100);
+        assert!(ring.receive(&mut malformed).is_none() && ring.broken());
+        lent.drain(..).for_each(|got| ring.recycle(got));
+        ring.flush();
+        assert!(ring.arm(), "nothing will come: halting is right");
+    }
+    let (mut ring, mut device) = transmit_ring();
+    assert!(ring.transmit(60, |f| f.fill(0)).is_some());
+    device.give(RING as u32, 0);
+    while ring.transmit(60, |f| f.fill(0)).is_some() {}
+    assert!(ring.broken() && !ring.can_transmit());
+}
+
+#[test]
+fn an_index_that_leaps_is_no_frame() {
+    let (mut ring, mut device) = receive_ring();
+    let mut malformed = 0;
+    device.filled = 1000;
+    device.write(device.used + 2, 1000u16);
+    // The entries hold zeros: descriptor 0, which the ring offers again each time, with length 0.
+    assert!(ring.receive(&mut malformed).is_none());
+    assert_eq!(malformed, 1000);
+}
