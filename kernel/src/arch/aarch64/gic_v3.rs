@@ -190,3 +190,11 @@ pub fn send_wake(id: usize) {
     unsafe { sysreg::write!("s3_0_c12_c11_5", value) };
     sysreg::isb();
 }
+
+/// The mapped redistributor of a CPU that runs.
+pub(super) fn redistributor(id: usize) -> Option<usize> {
+    match REDISTRIBUTOR.get(id)?.load(Ordering::Relaxed) {
+        0 => None,
+        base => Some(base),
+    }
+}

@@ -6,6 +6,7 @@ use crate::cpu::MAX_CPUS;
 use crate::region::Region;
 use fdt_raw::{Fdt, NodeBase};
 use spin::Once;
+use virtio_drivers::transport::pci::bus::DeviceFunction;
 
 /// How the firmware is called.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,8 @@ pub struct PciHost {
     pub map: [MapEntry; MAX_INTERRUPT_MAP],
     pub map_len: usize,
     pub map_mask: [u32; 2],
+    /// First requester id, the number that the interrupt translation service knows it by, and how many such pairs follow.
+    pub message_map: [u32; 3],
 }
 
 /// The machine, as far as the kernel uses it.
@@ -265,6 +268,7 @@ fn read_pci<'a>(node: &NodeBase<'a>, pending: &mut Pending<'a>, hardware: &mut H
         map: [MapEntry::default(); MAX_INTERRUPT_MAP],
         map_len: 0,
         map_mask: [0; 2],
+        message_map: [0, 0, 1 << 16],
     };
     // Three cells of PCI address, two of the CPU's, two of length.
     for range in property(node, "ranges").unwrap_or(&[]).chunks_exact(7 * 4) {
@@ -277,6 +281,13 @@ fn read_pci<'a>(node: &NodeBase<'a>, pending: &mut Pending<'a>, hardware: &mut H
             3 => host.memory_64 = window,
             _ => {}
         }
+    }
+    // First id, the service's phandle, first number, count. There is one service.
+    if let Some(map) = property(node, "msi-map") {
+        let mut cell = cells(map);
+        let mut next = || cell.next().unwrap_or(0);
+        let (first, _, number, count) = (next(), next(), next(), next());
+        host.message_map = [first, number, count];
     }
     let mut mask = cells(property(node, "interrupt-map-mask").unwrap_or(&[]));
     host.map_mask = [mask.next().unwrap_or(0), mask.nth(2).unwrap_or(0)];
@@ -300,4 +311,11 @@ fn read_interrupt_map(host: &mut PciHost, pending: &Pending<'_>) {
             host.map_len += 1;
         }
     }
+}
+
+/// The number by which the interrupt translation service knows a PCI function.
+pub fn message_sender(device: DeviceFunction) -> Option<u32> {
+    let [first, number, count] = get().pci.as_ref()?.message_map;
+    let requester = u32::from(device.bus) << 8 | u32::from(device.device) << 3 | u32::from(device.function);
+    requester.checked_sub(first).filter(|offset| *offset < count).map(|offset| number + offset)
 }
