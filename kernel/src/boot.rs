@@ -103,6 +103,7 @@ pub fn start(info: BootInfo) -> ! {
         cpus,
         machine.pci.len()
     );
+    crate::selftest::run(info.cmdline);
     barium_main(Box::leak(Box::new(machine)))
 }
 

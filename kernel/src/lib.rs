@@ -34,3 +34,5 @@ mod panic;
 pub mod pci;
 pub mod power;
 pub mod region;
+#[cfg(target_os = "none")]
+mod selftest;

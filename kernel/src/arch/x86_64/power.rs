@@ -7,6 +7,7 @@ use x86_64::instructions::port::Port;
 
 /// QEMU's isa-debug-exit device, at its customary port: writing n ends QEMU with status 2 n + 1.
 const DEBUG_EXIT: u16 = 0xf4;
+const GRACE_NS: u64 = 1_000_000_000;
 const SLEEP_ENABLE: u16 = 1 << 13;
 
 /// Powers off; see [`crate::power::exit`].
@@ -16,6 +17,14 @@ pub fn exit(status: ExitStatus) -> ! {
         unsafe { Port::<u32>::new(DEBUG_EXIT).write(u32::from(status.code())) };
     }
     acpi_off();
+    // The power goes a moment after the write, if it goes.
+    let begin = super::time::now_ns();
+    for _ in 0..100_000_000 {
+        if super::time::now_ns() - begin > GRACE_NS {
+            break;
+        }
+        cpu::relax();
+    }
     crate::console::emergency(format_args!("it is safe to switch the machine off\n"));
     loop {
         cpu::halt();
