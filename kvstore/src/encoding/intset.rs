@@ -11,7 +11,7 @@ use super::{Malformed, capacity_for};
 const HEADER_LEN: usize = 8;
 
 /// An owned intset.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Intset {
     /// The format's bytes.
     bytes: Vec<u8>,

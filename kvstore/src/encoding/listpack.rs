@@ -250,12 +250,46 @@ impl Listpack {
 
     /// Appends `element`.
     pub fn push_back(&mut self, element: &[u8]) {
-        self.insert(self.end(), element);
+        let new = Encoded::of(element);
+        let (head, total, len) = (self.head as usize, self.byte_len(), new.len());
+        let end = head + total - 1;
+        // Only the end mark has to move, if there is room.
+        let Some(room) = self.buf.get_mut(end..=end + len) else { return self.splice(total - 1, 0, 0, new) };
+        new.write(room);
+        room[len] = END;
+        self.write_header(total + len, self.count + 1);
     }
 
     /// Prepends `element`.
     pub fn push_front(&mut self, element: &[u8]) {
-        self.insert(HEADER_LEN, element);
+        let new = Encoded::of(element);
+        let (head, len) = (self.head as usize, new.len());
+        // Only the header has to move, if there is room.
+        let Some(start) = head.checked_sub(len) else { return self.splice(HEADER_LEN, 0, 0, new) };
+        let total = self.byte_len();
+        new.write(&mut self.buf[start + HEADER_LEN..head + HEADER_LEN]);
+        self.head = start as u32;
+        self.write_header(total + len, self.count + 1);
+    }
+
+    /// Removes the first entry, if there is one.
+    pub fn pop_front(&mut self) {
+        if self.count > 0 {
+            let total = self.byte_len();
+            let old = entry_len(&self.as_bytes()[HEADER_LEN..]);
+            self.head += old as u32;
+            self.write_header(total - old, self.count - 1);
+            self.give_back();
+        }
+    }
+
+    /// Removes the last entry, if there is one.
+    pub fn pop_back(&mut self) {
+        if let Some(pos) = self.last() {
+            self.buf[self.head as usize + pos] = END;
+            self.write_header(pos + 1, self.count - 1);
+            self.give_back();
+        }
     }
 
     /// Inserts `element` before the entry at `pos` (or at the end); it is then the entry at `pos`.
@@ -382,10 +416,16 @@ impl Listpack {
     }
 
     fn set_count(&mut self, count: u32) {
+        self.write_header(self.byte_len(), count);
+    }
+
+    #[inline]
+    fn write_header(&mut self, total: usize, count: u32) {
         self.count = count;
-        let stored = u16::try_from(count).unwrap_or(COUNT_UNKNOWN).to_le_bytes();
-        let at = self.head as usize + 4;
-        self.buf[at..at + 2].copy_from_slice(&stored);
+        let stored = u64::from(count.min(u32::from(COUNT_UNKNOWN)));
+        let header = (stored << 32 | total as u64).to_le_bytes();
+        let at = self.head as usize;
+        self.buf[at..at + HEADER_LEN].copy_from_slice(&header[..HEADER_LEN]);
     }
 
     /// Makes the `old` bytes at `pos` be `new` ones (their content is left over), and updates the total.
@@ -701,10 +741,20 @@ pub struct Cursor<'a> {
     pos: usize,
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
     /// Position of the entry that comes next.
     pub fn pos(&self) -> usize {
         self.pos
+    }
+
+    /// The bytes of the entries that come, without the end mark.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.pos..self.bytes.len() - 1).unwrap_or(&[])
+    }
+
+    /// Goes on by whole entries of `bytes` bytes.
+    pub(super) fn skip_bytes(&mut self, bytes: usize) {
+        self.pos += bytes;
     }
 }
 

@@ -105,9 +105,13 @@ fn random_edits_match_a_vector() {
                     assert_eq!(lp.delete_range(at as isize, n), n.min(model.len() - at));
                     model.drain(at..(at + n).min(model.len()));
                 }
-                7 if !model.is_empty() => {
-                    lp.delete(HEADER_LEN);
-                    model.remove(0);
+                7 => {
+                    lp.pop_front();
+                    model.drain(..model.len().min(1));
+                    if random(2) == 0 {
+                        lp.pop_back();
+                        model.pop();
+                    }
                 }
                 8 if random(20) == 0 => {
                     let tail = lp.split_off(at);

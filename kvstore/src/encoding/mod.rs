@@ -1,6 +1,7 @@
 //! Compact encodings: small collections kept as one run of bytes, in Redis's own byte formats, so that a serialised
 //! payload can use them as they are; and the quicklist, a sequence of such runs.
 
+pub mod bulks;
 pub mod intset;
 pub mod listpack;
 pub mod quicklist;

@@ -22,12 +22,14 @@ pub struct HashLimits {
     pub hashing: Hashing,
 }
 
+#[derive(Debug)]
 enum Repr {
     Listpack(Listpack),
     Table(Box<Table<ThinPair>>),
 }
 
 /// A map of byte strings.
+#[derive(Debug)]
 pub struct Hash {
     repr: Repr,
 }

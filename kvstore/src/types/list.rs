@@ -1,17 +1,23 @@
 //! Lists: one listpack while small, a quicklist beyond `list-max-listpack-size`, and back once it has shrunk to half.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
+use barium_cell::OutOfMemory;
+
+use crate::encoding::bulks;
 use crate::encoding::listpack::{Entry, HEADER_LEN, Listpack};
 use crate::encoding::quicklist::{self, Quicklist};
 pub use crate::encoding::quicklist::{End, NodeLimit};
 
+#[derive(Debug)]
 enum Repr {
     Listpack(Listpack),
     Quicklist(Box<Quicklist>),
 }
 
 /// A list of byte strings.
+#[derive(Debug)]
 pub struct List {
     repr: Repr,
 }
@@ -129,12 +135,16 @@ impl List {
     }
 
     /// Adds an element at one end ([`prepare`](Self::prepare) first).
-    pub fn push(&mut self, end: End, element: &[u8]) {
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn push(&mut self, end: End, element: &[u8]) -> Result<(), OutOfMemory> {
         match (&mut self.repr, end) {
             (Repr::Listpack(lp), End::Left) => lp.push_front(element),
             (Repr::Listpack(lp), End::Right) => lp.push_back(element),
-            (Repr::Quicklist(ql), _) => ql.push(end, element),
+            (Repr::Quicklist(ql), _) => return ql.push(end, element),
         }
+        Ok(())
     }
 
     /// The element at `index`.
@@ -148,8 +158,20 @@ impl List {
 
     /// The first or last element.
     pub fn peek(&self, end: End) -> Option<Entry<'_>> {
-        let index = if end == End::Left { 0 } else { self.len().checked_sub(1)? };
-        self.get(index)
+        match (&self.repr, end) {
+            (Repr::Listpack(lp), End::Left) => Some(lp.get(lp.first()?)),
+            (Repr::Listpack(lp), End::Right) => Some(lp.get(lp.last()?)),
+            (Repr::Quicklist(ql), _) => ql.peek(end),
+        }
+    }
+
+    /// Removes the first or last element, if there is one.
+    pub fn pop(&mut self, end: End) {
+        match (&mut self.repr, end) {
+            (Repr::Listpack(lp), End::Left) => lp.pop_front(),
+            (Repr::Listpack(lp), End::Right) => lp.pop_back(),
+            (Repr::Quicklist(ql), _) => ql.pop(end),
+        }
     }
 
     /// The index that a command's number means (negative ones count from the end), if the element exists.
@@ -164,19 +186,26 @@ impl List {
     }
 
     /// Inserts before or after the element at `index`, which must exist ([`prepare`](Self::prepare) first).
-    pub fn insert(&mut self, index: usize, after: bool, element: &[u8]) {
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn insert(&mut self, index: usize, after: bool, element: &[u8]) -> Result<(), OutOfMemory> {
         match &mut self.repr {
             Repr::Listpack(lp) => {
                 let at = index + usize::from(after);
                 let pos = if at < lp.len() { lp.seek(at as isize) } else { None };
                 lp.insert(pos.unwrap_or(lp.end()), element);
+                Ok(())
             }
             Repr::Quicklist(ql) => ql.insert(index, after, element),
         }
     }
 
     /// Replaces the element at `index`, if there is one ([`prepare`](Self::prepare) first).
-    pub fn replace(&mut self, index: usize, element: &[u8]) {
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn replace(&mut self, index: usize, element: &[u8]) -> Result<(), OutOfMemory> {
         match &mut self.repr {
             Repr::Listpack(lp) => {
                 if index < lp.len()
@@ -184,10 +213,9 @@ impl List {
                 {
                     lp.replace(pos, element);
                 }
+                Ok(())
             }
-            Repr::Quicklist(ql) => {
-                ql.replace(index, element);
-            }
+            Repr::Quicklist(ql) => ql.replace(index, element),
         }
     }
 
@@ -205,6 +233,9 @@ impl List {
 
     /// Removes up to `n` elements at one end.
     pub fn delete_end(&mut self, end: End, n: usize) {
+        if n == 1 {
+            return self.pop(end);
+        }
         let index = if end == End::Left { 0 } else { self.len().saturating_sub(n) };
         self.delete_range(index, n);
     }
@@ -226,6 +257,31 @@ impl List {
             }
             Repr::Quicklist(ql) => ql.walk(index, n, each),
         }
+    }
+
+    /// Appends up to `n` elements from `index` on to `out` as RESP bulk strings; stops early once `out` has grown beyond
+    /// `max` bytes. Returns how many there were.
+    pub fn append_bulks(&self, index: usize, n: usize, out: &mut Vec<u8>, max: usize) -> usize {
+        match &self.repr {
+            Repr::Listpack(lp) => {
+                let from = if index == 0 { HEADER_LEN } else { lp.seek(index as isize).unwrap_or(lp.end()) };
+                bulks::append_bulks(&mut lp.iter_from(from), n, out, max)
+            }
+            Repr::Quicklist(ql) => ql.append_bulks(index, n, out, max),
+        }
+    }
+
+    /// A copy of the list.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            repr: match &self.repr {
+                Repr::Listpack(lp) => Repr::Listpack(lp.clone()),
+                Repr::Quicklist(ql) => Repr::Quicklist(Box::new(ql.try_clone()?)),
+            },
+        })
     }
 
     /// The elements from the head on.
@@ -260,7 +316,7 @@ mod tests {
         let mut list = List::new();
         for i in 0..10u8 {
             list.prepare(limit, 1, 1);
-            list.push(End::Right, &[b'a' + i]);
+            list.push(End::Right, &[b'a' + i]).unwrap();
             assert_eq!(list.encoding(), if i < 4 { "listpack" } else { "quicklist" });
         }
         assert_eq!(list.index(-1), Some(9));
@@ -273,7 +329,7 @@ mod tests {
             assert_eq!(list.encoding(), if left > 2 { "quicklist" } else { "listpack" }, "{left}");
         }
         list.prepare(NodeLimit::new(-1), 1, 5000);
-        list.push(End::Left, &vec![b'x'; 5000]);
+        list.push(End::Left, &vec![b'x'; 5000]).unwrap();
         assert_eq!(list.encoding(), "quicklist");
         assert_eq!(list.peek(End::Right).map(Entry::text_len), Some(5000));
         assert!(list.free_step(1) && list.is_empty());

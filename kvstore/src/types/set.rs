@@ -26,6 +26,7 @@ pub struct SetLimits {
     pub hashing: Hashing,
 }
 
+#[derive(Debug)]
 enum Repr {
     Intset(Intset),
     Listpack(Listpack),
@@ -33,6 +34,7 @@ enum Repr {
 }
 
 /// A set of byte strings.
+#[derive(Debug)]
 pub struct Set {
     repr: Repr,
 }

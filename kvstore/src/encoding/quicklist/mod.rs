@@ -9,9 +9,13 @@
 
 pub mod nodes;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use barium_cell::OutOfMemory;
+
 use self::nodes::{Node, Nodes};
+use super::bulks;
 use super::listpack::{Cursor, Entry, HEADER_LEN, Listpack};
 
 /// Room that a push is assumed to need beyond the element's text.
@@ -78,6 +82,7 @@ pub enum End {
 }
 
 /// A list of byte strings.
+#[derive(Debug)]
 pub struct Quicklist {
     nodes: Nodes,
     limit: NodeLimit,
@@ -148,14 +153,18 @@ impl Quicklist {
         Node::Packed(lp)
     }
 
-    fn node_for(&self, element: &[u8]) -> Node {
-        if self.limit.is_large(element.len()) { Node::Plain(element.into()) } else { Self::small(element) }
+    fn node_for(&self, element: &[u8]) -> Result<Node, OutOfMemory> {
+        Ok(if self.limit.is_large(element.len()) { Node::Plain(boxed_bytes(element)?) } else { Self::small(element) })
     }
 
-    /// Whether the node numbered `node` exists and has room for an element of `len` bytes.
-    fn has_room(&self, node: Option<usize>, len: usize) -> bool {
-        let Some(Node::Packed(lp)) = node.and_then(|n| self.nodes.get(n)) else { return false };
+    /// Whether `node` exists and has room for an element of `len` bytes.
+    fn has_room(&self, node: Option<&Node>, len: usize) -> bool {
+        let Some(Node::Packed(lp)) = node else { return false };
         !self.limit.is_large(len) && !self.limit.exceeded(lp.byte_len() + len + ENTRY_OVERHEAD_ESTIMATE, lp.len() + 1)
+    }
+
+    fn has_room_at(&self, node: Option<usize>, len: usize) -> bool {
+        self.has_room(node.and_then(|n| self.nodes.get(n)), len)
     }
 
     fn edit_packed(&mut self, node: usize, change: impl FnOnce(&mut Listpack)) {
@@ -167,23 +176,55 @@ impl Quicklist {
     }
 
     /// Adds an element at one end.
-    pub fn push(&mut self, end: End, element: &[u8]) {
-        let last = self.nodes.len().saturating_sub(1);
-        let node = if end == End::Left { 0 } else { last };
-        if self.has_room(Some(node), element.len()) {
-            self.edit_packed(node, |lp| match end {
-                End::Left => lp.push_front(element),
-                End::Right => lp.push_back(element),
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn push(&mut self, end: End, element: &[u8]) -> Result<(), OutOfMemory> {
+        if self.has_room(self.nodes.end(end), element.len()) {
+            self.nodes.edit_end(end, |node| {
+                if let Node::Packed(lp) = node {
+                    match end {
+                        End::Left => lp.push_front(element),
+                        End::Right => lp.push_back(element),
+                    }
+                }
             });
-            return;
+            return Ok(());
         }
-        if !self.nodes.is_empty() {
-            // The node is full: it will hardly grow again, and its spare room is worth more elsewhere.
-            self.edit_packed(node, Listpack::shrink_to_fit);
-        }
+        let new = self.node_for(element)?;
+        // The node is full: it will hardly grow again, and its spare room is worth more elsewhere.
+        self.nodes.edit_end(end, |node| {
+            if let Node::Packed(lp) = node {
+                lp.shrink_to_fit();
+            }
+        });
         let at = if end == End::Left { 0 } else { self.nodes.len() };
-        let new = self.node_for(element);
         self.nodes.insert(at, new);
+        Ok(())
+    }
+
+    /// The first or last element.
+    pub fn peek(&self, end: End) -> Option<Entry<'_>> {
+        match (self.nodes.end(end)?, end) {
+            (Node::Packed(lp), End::Left) => Some(lp.get(lp.first()?)),
+            (Node::Packed(lp), End::Right) => Some(lp.get(lp.last()?)),
+            (Node::Plain(bytes), _) => Some(Entry::Str(bytes)),
+        }
+    }
+
+    /// Removes the first or last element, if there is one.
+    pub fn pop(&mut self, end: End) {
+        let several = self.nodes.end(end).is_some_and(|n| n.count() > 1);
+        if several {
+            self.nodes.edit_end(end, |node| match (node, end) {
+                (Node::Packed(lp), End::Left) => lp.pop_front(),
+                (Node::Packed(lp), End::Right) => lp.pop_back(),
+                (Node::Plain(_), _) => {}
+            });
+        } else {
+            let number = if end == End::Left { 0 } else { self.nodes.len().saturating_sub(1) };
+            self.nodes.remove(number);
+        }
     }
 
     /// The element at `index`.
@@ -193,9 +234,12 @@ impl Quicklist {
     }
 
     /// Inserts before (or after) the element at `index`, which must exist.
-    pub fn insert(&mut self, index: usize, after: bool, element: &[u8]) {
-        let Some((node, offset)) = self.nodes.find(index) else { return };
-        let Some(target) = self.nodes.get(node) else { return };
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn insert(&mut self, index: usize, after: bool, element: &[u8]) -> Result<(), OutOfMemory> {
+        let Some((node, offset)) = self.nodes.find(index) else { return Ok(()) };
+        let Some(target) = self.nodes.get(node) else { return Ok(()) };
         let count = target.count();
         let plain = target.packed().is_none();
         let at_edge = if after { offset + 1 == count } else { offset == 0 };
@@ -203,18 +247,19 @@ impl Quicklist {
         let beside = if after { node + 1 } else { node };
         let within = if after { offset + 1 } else { offset };
         if self.limit.is_large(element.len()) {
+            let new = self.node_for(element)?;
             if !plain && !at_edge {
                 self.split(node, within);
-                self.nodes.insert(node + 1, Node::Plain(element.into()));
+                self.nodes.insert(node + 1, new);
             } else {
-                self.nodes.insert(beside, Node::Plain(element.into()));
+                self.nodes.insert(beside, new);
             }
-        } else if self.has_room(Some(node), element.len()) {
+        } else if self.has_room_at(Some(node), element.len()) {
             self.edit_packed(node, |lp| {
                 let pos = lp.seek(within as isize).unwrap_or(lp.end());
                 lp.insert(pos, element);
             });
-        } else if at_edge && let Some(next) = neighbour.filter(|&n| self.has_room(Some(n), element.len())) {
+        } else if at_edge && let Some(next) = neighbour.filter(|&n| self.has_room_at(Some(n), element.len())) {
             self.edit_packed(next, |lp| if after { lp.push_front(element) } else { lp.push_back(element) });
         } else if at_edge || plain {
             self.nodes.insert(beside, Self::small(element));
@@ -229,6 +274,7 @@ impl Quicklist {
                 self.merge_around(node + 1);
             }
         }
+        Ok(())
     }
 
     /// Splits a packed node so that its elements from `offset` on are the next node.
@@ -276,10 +322,13 @@ impl Quicklist {
         self.try_merge(center);
     }
 
-    /// Replaces the element at `index`; false if there is none.
-    pub fn replace(&mut self, index: usize, element: &[u8]) -> bool {
-        let Some((node, offset)) = self.nodes.find(index) else { return false };
-        let Some(target) = self.nodes.get(node) else { return false };
+    /// Replaces the element at `index`, if there is one.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn replace(&mut self, index: usize, element: &[u8]) -> Result<(), OutOfMemory> {
+        let Some((node, offset)) = self.nodes.find(index) else { return Ok(()) };
+        let Some(target) = self.nodes.get(node) else { return Ok(()) };
         let large = self.limit.is_large(element.len());
         match (target, large) {
             (Node::Packed(_), false) => self.edit_packed(node, |lp| {
@@ -288,19 +337,20 @@ impl Quicklist {
                 }
             }),
             (Node::Plain(_), _) => {
-                let new = self.node_for(element);
+                let new = self.node_for(element)?;
                 self.nodes.edit(node, |n| *n = new);
             }
             (Node::Packed(lp), true) => {
                 let count = lp.len();
+                let new = self.node_for(element)?;
                 if offset + 1 < count {
                     self.split(node, offset + 1);
                 }
-                self.nodes.insert(node + 1, Node::Plain(element.into()));
+                self.nodes.insert(node + 1, new);
                 self.delete_in_node(node, offset, 1);
             }
         }
-        true
+        Ok(())
     }
 
     /// Deletes elements of one node, and the node when it is empty then. Returns how many elements went.
@@ -394,6 +444,42 @@ impl Quicklist {
         }
     }
 
+    /// Appends up to `n` elements from `index` on to `out` as RESP bulk strings; stops early once `out` has grown beyond
+    /// `max` bytes. Returns how many there were.
+    pub fn append_bulks(&self, index: usize, n: usize, out: &mut Vec<u8>, max: usize) -> usize {
+        let Some((node, mut skip)) = self.nodes.find(index) else { return 0 };
+        let mut done = 0;
+        for target in self.nodes.iter_from(node) {
+            let offset = core::mem::take(&mut skip);
+            match Elements::from(target, offset) {
+                Elements::Packed(mut cursor) => done += bulks::append_bulks(&mut cursor, n - done, out, max),
+                Elements::Plain(bytes) => {
+                    bulks::append_bulk(Entry::Str(bytes.unwrap_or(&[])), out);
+                    done += 1;
+                }
+            }
+            if done == n || out.len() > max {
+                break;
+            }
+        }
+        done
+    }
+
+    /// A copy of the list.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let mut copy = Self::new(self.limit);
+        for node in self.nodes() {
+            copy.append_node(match node {
+                Node::Packed(lp) => Node::Packed(lp.clone()),
+                Node::Plain(bytes) => Node::Plain(boxed_bytes(bytes)?),
+            });
+        }
+        Ok(copy)
+    }
+
     /// Frees up to `n` nodes from the tail; true when none is left.
     pub fn free_step(&mut self, n: usize) -> bool {
         for _ in 0..n {
@@ -404,6 +490,14 @@ impl Quicklist {
         }
         self.nodes.is_empty()
     }
+}
+
+/// A copy of a string whose size a client chose.
+fn boxed_bytes(bytes: &[u8]) -> Result<Box<[u8]>, OutOfMemory> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| OutOfMemory)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy.into_boxed_slice())
 }
 
 /// Removes entries equal to `needle`, at most `max`, starting at one end of `lp`.

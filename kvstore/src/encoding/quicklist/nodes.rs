@@ -5,12 +5,14 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
+use super::End;
 use crate::encoding::listpack::{Entry, Listpack};
 
 /// Most nodes in one chunk.
 const CHUNK_NODES: usize = 64;
 
 /// Some neighbouring elements of the list.
+#[derive(Debug)]
 pub enum Node {
     /// Several elements in one listpack.
     Packed(Listpack),
@@ -60,13 +62,14 @@ impl Node {
     }
 }
 
+#[derive(Debug)]
 struct Chunk {
     elements: usize,
     nodes: VecDeque<Node>,
 }
 
 /// The nodes of a list, in order. Nodes are named by their number.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Nodes {
     chunks: VecDeque<Chunk>,
     nodes: usize,
@@ -119,9 +122,32 @@ impl Nodes {
         self.chunks.get(c)?.nodes.get(n)
     }
 
-    /// The last node.
-    pub fn last(&self) -> Option<&Node> {
-        self.chunks.back()?.nodes.back()
+    /// The first or last node.
+    #[inline]
+    pub fn end(&self, end: End) -> Option<&Node> {
+        match end {
+            End::Left => self.chunks.front()?.nodes.front(),
+            End::Right => self.chunks.back()?.nodes.back(),
+        }
+    }
+
+    /// As [`edit`](Self::edit), for the first or last node.
+    #[inline]
+    pub fn edit_end<R>(&mut self, end: End, change: impl FnOnce(&mut Node) -> R) -> Option<R> {
+        let chunk = match end {
+            End::Left => self.chunks.front_mut()?,
+            End::Right => self.chunks.back_mut()?,
+        };
+        let target = match end {
+            End::Left => chunk.nodes.front_mut()?,
+            End::Right => chunk.nodes.back_mut()?,
+        };
+        let before = target.count();
+        let result = change(target);
+        let after = target.count();
+        chunk.elements = chunk.elements - before + after;
+        self.elements = self.elements - before + after;
+        Some(result)
     }
 
     /// Changes a node and keeps the counts right.

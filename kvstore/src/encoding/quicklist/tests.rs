@@ -36,23 +36,23 @@ fn random_edits_match_a_vector() {
             let at = random(model.len() + 1);
             match random(if step < 3000 { 14 } else { 20 }) {
                 0..=2 => {
-                    list.push(End::Left, &element);
+                    list.push(End::Left, &element).unwrap();
                     model.insert(0, element);
                 }
                 3..=5 => {
-                    list.push(End::Right, &element);
+                    list.push(End::Right, &element).unwrap();
                     model.push(element);
                 }
                 6..=8 if at < model.len() => {
-                    list.insert(at, false, &element);
+                    list.insert(at, false, &element).unwrap();
                     model.insert(at, element);
                 }
                 9 | 10 if at < model.len() => {
-                    list.insert(at, true, &element);
+                    list.insert(at, true, &element).unwrap();
                     model.insert(at + 1, element);
                 }
                 11 if at < model.len() => {
-                    assert!(list.replace(at, &element));
+                    list.replace(at, &element).unwrap();
                     model[at] = element;
                 }
                 12 => {
@@ -71,6 +71,18 @@ fn random_edits_match_a_vector() {
                     assert_eq!(list.remove_equal(&element, max, from), hits.len());
                     for i in hits.into_iter().rev() {
                         model.remove(i);
+                    }
+                }
+                14 | 15 => {
+                    let left = random(2) == 0;
+                    let end = if left { End::Left } else { End::Right };
+                    let expected = if left { model.first() } else { model.last() };
+                    assert_eq!(list.peek(end).map(Entry::to_vec).as_ref(), expected);
+                    list.pop(end);
+                    if left {
+                        model.drain(..model.len().min(1)).for_each(drop)
+                    } else {
+                        model.truncate(model.len().saturating_sub(1))
                     }
                 }
                 _ => {
@@ -96,7 +108,7 @@ fn random_edits_match_a_vector() {
 fn a_long_list_costs_little_and_is_indexed_in_few_steps() {
     let mut list = Quicklist::new(NodeLimit::new(-2));
     for i in 0..300_000 {
-        list.push(if i % 2 == 0 { End::Left } else { End::Right }, format!("{i:016}x").as_bytes());
+        list.push(if i % 2 == 0 { End::Left } else { End::Right }, format!("{i:016}x").as_bytes()).unwrap();
     }
     let per_element = list.memory_usage() as f64 / 300_000.0;
     assert!(per_element < 20.0, "{per_element} bytes for 17");
