@@ -103,7 +103,7 @@ impl Service for Pong {
                 [name, n] if name.eq_ignore_ascii_case(b"GET") => {
                     let n: usize = std::str::from_utf8(n).ok().and_then(|n| n.parse().ok()).unwrap_or(3);
                     client.output.extend_from_slice(format!("${n}\r\n").as_bytes());
-                    client.output.extend((0..n).map(|i| (i * 31 >> 3) as u8));
+                    client.output.extend((0..n).map(|i| ((i * 31) >> 3) as u8));
                     client.output.extend_from_slice(b"\r\n");
                 }
                 [name] if name.eq_ignore_ascii_case(b"QUIT") => client.fate = Fate::CloseAfterOutput,
