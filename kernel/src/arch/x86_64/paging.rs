@@ -91,48 +91,73 @@ struct NoFrame;
 /// Maps `len` bytes in the largest pages that fit. What is mapped already must have the same target and keeps its rights.
 fn map(virt: u64, phys: u64, len: u64, rights: Rights, frame: &mut dyn FnMut() -> Option<u64>) -> Result<(), NoFrame> {
     let gigabyte_pages = super::cpu::features().gigabyte_pages;
+    let rights = rights.bits();
     let mut done = 0;
     while done < len {
-        let (virt, phys, left) = (virt + done, phys + done, len - done);
-        let fits = |size: u64| (virt | phys) & (size - 1) == 0 && left >= size;
-        let level = if gigabyte_pages && fits(1 << 30) {
-            2
-        } else if fits(1 << 21) {
-            1
-        } else {
-            0
+        let fits = |size: u64| ((virt + done) | (phys + done)) & (size - 1) == 0 && len - done >= size;
+        let level = match () {
+            () if gigabyte_pages && fits(1 << 30) => 2,
+            () if fits(1 << 21) => 1,
+            () => 0,
         };
-        done += map_page(virt, phys, level, rights, frame)?;
+        match descend(virt + done, level, frame)? {
+            Place::Mapped(bytes) => done += bytes,
+            Place::Table { table, level } => {
+                let large = if level > 0 { LARGE } else { 0 };
+                let size = page_size(level);
+                // To the end of the table, the page size stays the same.
+                while len - done >= size {
+                    let slot = slot(table, virt + done, level);
+                    // SAFETY: a word of a page table that CHANGE (or being alone at boot) makes ours. Only an absent entry is
+                    // filled, so no translation changes.
+                    unsafe {
+                        if slot.read_volatile() & PRESENT != 0 {
+                            break;
+                        }
+                        slot.write_volatile((phys + done) | large | rights);
+                    }
+                    done += size;
+                    if (virt + done) & (512 * size - 1) == 0 {
+                        break;
+                    }
+                }
+            }
+        }
     }
     Ok(())
 }
 
-/// Maps one page at `level` (0: 4 KiB, 1: 2 MiB, 2: 1 GiB), or less when a table is in its place already; returns how many
-/// bytes are mapped now.
-fn map_page(
-    virt: u64,
-    phys: u64,
-    level: u32,
-    rights: Rights,
-    frame: &mut dyn FnMut() -> Option<u64>,
-) -> Result<u64, NoFrame> {
+/// Bytes that an entry of a table at `level` covers (0: 4 KiB, 1: 2 MiB, 2: 1 GiB).
+const fn page_size(level: u32) -> u64 {
+    1 << (12 + 9 * level)
+}
+
+fn slot(table: u64, virt: u64, level: u32) -> *mut u64 {
+    (phys_to_virt(table) as *mut u64).wrapping_add((virt >> (12 + 9 * level)) as usize & 511)
+}
+
+/// Where an address is to be mapped.
+enum Place {
+    /// It is mapped, and so are this many bytes from it on.
+    Mapped(u64),
+    /// In an absent entry of this table.
+    Table { table: u64, level: u32 },
+}
+
+/// Finds the place for a page at `level`, or at a lower one where a table has its place already; makes missing tables.
+fn descend(virt: u64, level: u32, frame: &mut dyn FnMut() -> Option<u64>) -> Result<Place, NoFrame> {
     let mut table = ROOT.load(Ordering::Relaxed);
-    let mut at = 3;
-    loop {
-        let size = 1u64 << (12 + 9 * at);
-        let slot = (phys_to_virt(table) as *mut u64).wrapping_add((virt >> (12 + 9 * at)) as usize & 511);
+    for at in (0..4).rev() {
+        let slot = slot(table, virt, at);
         // SAFETY: `table` is a page table of 512 words in the direct map, and CHANGE (or being alone at boot) makes it ours.
         let entry = unsafe { slot.read_volatile() };
         if entry & PRESENT != 0 {
             if at == 0 || entry & LARGE != 0 {
-                return Ok(size - (virt & (size - 1)));
+                return Ok(Place::Mapped(page_size(at) - (virt & (page_size(at) - 1))));
             }
             table = entry & ADDRESS;
-        } else if at == level {
-            let large = if level > 0 { LARGE } else { 0 };
-            // SAFETY: as above; an absent entry is filled, so no translation changes.
-            unsafe { slot.write_volatile(phys | large | rights.bits()) };
-            return Ok(size);
+        } else if at <= level {
+            return Ok(Place::Table { table, level: at });
         } else {
             let new = frame().ok_or(NoFrame)?;
             clear_frame(new);
@@ -140,15 +165,8 @@ fn map_page(
             unsafe { slot.write_volatile(new | PRESENT | WRITABLE) };
             table = new;
         }
-        // A smaller page may have to do where a table lies in the place of a large one.
-        if at == 0 {
-            return Err(NoFrame);
-        }
-        at -= 1;
-        if at < level {
-            return map_page(virt, phys, at, rights, frame);
-        }
     }
+    Err(NoFrame)
 }
 
 /// Fills a frame of our own with zeros.
