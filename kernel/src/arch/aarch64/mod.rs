@@ -1,6 +1,7 @@
 //! The aarch64 machine, as QEMU's `virt` and its like describe it by device tree: GICv2 or GICv3, PSCI, the generic timer,
 //! PL011 and PL031, a PCI host bridge with ECAM. What every item of the common face does is said in `arch/mod.rs`.
 
+mod bytes;
 pub mod console;
 pub mod cpu;
 pub mod entropy;
