@@ -150,7 +150,8 @@ fn new_table(used: &mut usize) -> Option<u64> {
     if at < symbol!(__table_pool_end) {
         *used += 1;
         let phys = virt_to_phys(at as *const u8);
-        table(phys).iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
+        // SAFETY: the page belongs to the pool and is not in use as a table yet.
+        unsafe { (at as *mut u8).write_bytes(0, PAGE) };
         return Some(phys);
     }
     // SAFETY: the layout has a size.
@@ -161,33 +162,43 @@ fn new_table(used: &mut usize) -> Option<u64> {
 /// Maps `virt..virt + len` to `phys`, all whole pages, with the largest blocks that fit. What is mapped already stays as
 /// it is. `None` when there is no memory for a table.
 fn map(used: &mut usize, virt: usize, phys: u64, len: usize, rights: Rights) -> Option<()> {
+    fill(used, ROOT.load(Ordering::Relaxed), 0, virt, phys, len, rights.bits())
+}
+
+/// The part of [`map`] that lies in one table of `level`, entry by entry.
+fn fill(used: &mut usize, at: u64, level: usize, virt: usize, phys: u64, len: usize, bits: u64) -> Option<()> {
+    let shift = 39 - 9 * level;
+    let size = 1usize << shift;
+    let entries = table(at);
     let mut done = 0;
     while done < len {
-        let (virt, phys, left) = (virt + done, phys + done as u64, len - done);
-        let mut level_table = ROOT.load(Ordering::Relaxed);
-        for level in 0..4 {
-            let shift = 39 - 9 * level;
-            let size = 1usize << shift;
-            let entry = &table(level_table)[virt >> shift & 511];
-            let old = entry.load(Ordering::Relaxed);
-            let whole = level > 0 && (virt | phys as usize) & (size - 1) == 0 && left >= size;
-            if level == 3 || (whole && old == 0) || (level > 0 && old & (VALID | TABLE) == VALID) {
-                if old == 0 {
-                    entry.store(phys | rights.bits() | if level == 3 { TABLE } else { 0 }, Ordering::Relaxed);
-                }
-                done += size - (virt & (size - 1));
-                break;
+        let (from, to) = (virt + done, phys + done as u64);
+        let part = (size - (from & (size - 1))).min(len - done);
+        let entry = &entries[from >> shift & 511];
+        let old = entry.load(Ordering::Relaxed);
+        let next = match (level, old) {
+            (3, 0) => {
+                entry.store(to | bits | TABLE, Ordering::Relaxed);
+                None
             }
-            if old == 0 {
+            (1 | 2, 0) if part == size && to & (size as u64 - 1) == 0 => {
+                entry.store(to | bits, Ordering::Relaxed);
+                None
+            }
+            (_, 0) => {
                 let next = new_table(used)?;
                 // The CPU may walk to the new table as soon as the entry is there: its zeros come first.
                 sysreg::dsb_ishst();
                 entry.store(next | VALID | TABLE, Ordering::Relaxed);
-                level_table = next;
-            } else {
-                level_table = old & ADDRESS;
+                Some(next)
             }
+            (0..=2, _) if old & TABLE != 0 => Some(old & ADDRESS),
+            _ => None,
+        };
+        if let Some(next) = next {
+            fill(used, next, level + 1, from, to, part, bits)?;
         }
+        done += part;
     }
     Some(())
 }
