@@ -36,3 +36,7 @@ pub mod power;
 pub mod region;
 #[cfg(target_os = "none")]
 mod selftest;
+// The unit tests of code that does not need the machine it is for.
+#[cfg(all(test, target_arch = "x86_64"))]
+#[path = "arch/x86_64/mem.rs"]
+mod x86_64_mem;

@@ -9,6 +9,7 @@ mod entry;
 mod exception;
 mod firmware;
 pub mod irq;
+mod mem;
 mod paging;
 pub mod pci;
 pub mod power;

@@ -164,16 +164,32 @@ impl Reference {
         }
     }
 
-    /// Nanoseconds between two counts, the later one second.
-    fn ns_between(self, from: u64, to: u64) -> u64 {
-        let scaled = |ticks: u64, hz: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(hz)) as u64;
+    /// Counts from one reading to a later one.
+    fn since(self, from: u64, to: u64) -> u64 {
+        let width = match self {
+            Self::Hpet(..) => u64::MAX,
+            Self::PowerManagement(_) => 0xff_ffff,
+            Self::Pit => 0xffff,
+        };
+        to.wrapping_sub(from) & width
+    }
+
+    /// Femtoseconds per count.
+    fn femtoseconds(self) -> u64 {
         match self {
-            Self::Hpet(_, femtoseconds) => {
-                (u128::from(to.wrapping_sub(from)) * u128::from(femtoseconds) / 1_000_000) as u64
-            }
-            Self::PowerManagement(_) => scaled(to.wrapping_sub(from) & 0xff_ffff, PM_HZ),
-            Self::Pit => scaled(to.wrapping_sub(from) & 0xffff, PIT_HZ),
+            Self::Hpet(_, femtoseconds) => femtoseconds,
+            Self::PowerManagement(_) => 1_000_000_000_000_000 / PM_HZ,
+            Self::Pit => 1_000_000_000_000_000 / PIT_HZ,
         }
+    }
+
+    fn counts_in(self, ns: u64) -> u64 {
+        ns * 1_000_000 / self.femtoseconds()
+    }
+
+    /// Nanoseconds between two readings, the later one second.
+    fn ns_between(self, from: u64, to: u64) -> u64 {
+        (u128::from(self.since(from, to)) * u128::from(self.femtoseconds()) / 1_000_000) as u64
     }
 
     /// How long it can be left alone before its counter has gone round.
@@ -223,9 +239,10 @@ pub fn init() {
     let reference = Reference::find();
     let (first_count, first_ticks) = reference.sample();
     apic::start_counting();
-    let deadline = |count| reference.ns_between(first_count, count) >= WINDOW_NS;
+    // Each look at the chip takes long, so that few fit into the window.
+    let window = reference.counts_in(WINDOW_NS);
     let mut looks = 0;
-    while !deadline(reference.count()) && looks < 1_000_000 {
+    while reference.since(first_count, reference.count()) < window && looks < 1_000_000 {
         looks += 1;
     }
     let counted = apic::counted();
