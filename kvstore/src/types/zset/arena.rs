@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 /// Places of a chunk.
 const CHUNK: usize = 16;
 
+#[derive(Debug)]
 struct Chunk<T> {
     /// [`CHUNK`] places, or none while the chunk has no memory.
     places: Box<[T]>,
@@ -14,6 +15,7 @@ struct Chunk<T> {
 }
 
 /// A set of values with stable `u32` names.
+#[derive(Debug)]
 pub(super) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
     /// Chunks with a free place.

@@ -5,7 +5,7 @@ use barium_cell::OutOfMemory;
 use crate::table::{Hashing, Keyed, Pos, Table};
 
 /// An index entry. Two members of one leaf with the same hash have equal entries; either may stand for either.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     /// Hash of the member.
     pub hash: u32,
@@ -14,6 +14,7 @@ pub(super) struct Slot {
 }
 
 /// A slot as the table keeps it: hash and leaf, little-endian.
+#[derive(Debug)]
 struct Stored([u8; 8]);
 
 impl Stored {
@@ -34,6 +35,7 @@ impl Keyed for Stored {
 }
 
 /// See the module's description.
+#[derive(Debug)]
 pub(super) struct Index {
     table: Table<Stored>,
 }

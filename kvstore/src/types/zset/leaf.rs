@@ -20,7 +20,7 @@ pub(super) const MAX_BYTES: usize = 2048;
 const FIXED: usize = 12;
 
 /// One element as stored.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub hash: u32,
     pub score: f64,
@@ -55,7 +55,7 @@ fn length_bytes(len: usize) -> usize {
 }
 
 /// See the module's description.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Leaf {
     block: Vec<u8>,
     count: u16,

@@ -37,12 +37,14 @@ pub struct ZSetLimits {
     pub hashing: Hashing,
 }
 
+#[derive(Debug)]
 enum Repr {
     Listpack(Listpack),
     Tree(Box<Tree>),
 }
 
 /// A set of byte strings with a score each, ordered by (score, member). No score is NaN.
+#[derive(Debug)]
 pub struct ZSet {
     repr: Repr,
 }
@@ -173,9 +175,9 @@ impl ZSet {
         }
     }
 
-    /// Leaves the listpack encoding for good (sets that do not fit its limits when they are made all at once).
-    pub fn convert_to_tree(&mut self, limits: &ZSetLimits) -> Result<(), OutOfMemory> {
-        self.make_tree(limits).map(drop)
+    /// Makes ready for the elements that a command gives: leaves the listpack at once if they alone are too many for it.
+    pub fn prepare(&mut self, elements: usize, limits: &ZSetLimits) -> Result<(), OutOfMemory> {
+        if elements > limits.listpack_entries { self.make_tree(limits).map(drop) } else { Ok(()) }
     }
 
     /// Goes back to a listpack if the set fits its limits; for results that were built at once.

@@ -24,7 +24,7 @@ const FEW_RECORDS: usize = MAX_RECORDS / 4;
 const MAX_HEIGHT: usize = 16;
 
 /// A subtree, as its parent sees it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Child {
     /// Name of the node (of a leaf at the lowest level).
     node: u32,
@@ -34,7 +34,7 @@ struct Child {
     count: u32,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Inner {
     children: Vec<Child>,
 }
@@ -73,6 +73,7 @@ struct Position {
 }
 
 /// See the module's description.
+#[derive(Debug)]
 pub(super) struct Tree {
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
