@@ -1,12 +1,13 @@
-//! Deliberate failures, for tests of how failures are reported: `debug=<kind>` on the command line, on the CPU that
-//! `debug-cpu=` names (0 unless said).
+//! Tests that only a real boot can make, asked for by `debug=<kind>` on the command line: deliberate failures, on the CPU
+//! that `debug-cpu=` names (0 unless said), and `debug=wake`, which checks timers and wake-ups and powers off.
 
-use crate::{cmdline, cpu};
+use crate::power::{self, ExitStatus};
+use crate::{announce, clock, cmdline, cpu};
 use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Kind and function of each failure.
-const KINDS: [(&str, fn()); 7] = [
+/// Kind and function of each test.
+const KINDS: [(&str, fn()); 8] = [
     ("panic", || panic!("asked for by debug=panic")),
     ("null", || write_to(0x8 as *mut u8)),
     ("write-code", || write_to(overflow_stack as *const () as *mut u8)),
@@ -16,6 +17,7 @@ const KINDS: [(&str, fn()); 7] = [
         black_box(overflow_stack(black_box(0)));
     }),
     ("undefined", undefined),
+    ("wake", wake_test),
 ];
 
 /// Index of the failure that another CPU is to run.
@@ -79,6 +81,62 @@ fn fail_here(id: usize) -> ! {
         KINDS[CHOSEN.load(Ordering::Relaxed)].1();
     }
     loop {
+        cpu::wait_for_interrupt(None);
+    }
+}
+
+/// Rounds of wake-ups to and fro.
+const ROUNDS: usize = 20_000;
+/// A wait that ends later than this was ended by its deadline: the wake-up was lost.
+const LOST_NS: u64 = 2_000_000_000;
+
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+static ANSWERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits for deadlines, then lets CPU 1 answer wake-ups, and powers off with the verdict.
+fn wake_test() {
+    let mut early = 0;
+    for us in [1, 10, 50, 100, 500, 1000, 5000, 20_000] {
+        let begin = clock::now_ns();
+        let deadline = begin + us * 1000;
+        while clock::now_ns() < deadline {
+            cpu::wait_for_interrupt(Some(deadline));
+            early += usize::from(clock::now_ns() < deadline);
+        }
+        announce!("wait of {us} us took {} us", (clock::now_ns() - begin) / 1000);
+    }
+    let mut lost = 0;
+    if cpu::online() > 1 {
+        cpu::run_on_others(answer);
+        let begin = clock::now_ns();
+        for round in 1..=ROUNDS {
+            ASKED.store(round, Ordering::Release);
+            cpu::wake(1);
+            let deadline = clock::now_ns() + LOST_NS;
+            while ANSWERED.load(Ordering::Acquire) != round {
+                cpu::wait_for_interrupt(Some(deadline));
+                if clock::now_ns() >= deadline {
+                    lost += 1;
+                    break;
+                }
+            }
+            if lost > 0 {
+                break;
+            }
+        }
+        announce!("{ROUNDS} wake-ups to and fro: {} ns each, {lost} lost", (clock::now_ns() - begin) / ROUNDS as u64);
+    }
+    announce!("waits that ended early: {early}; wake test {}", if lost == 0 { "passed" } else { "failed" });
+    power::exit(if lost == 0 { ExitStatus::Success } else { ExitStatus::Failure(1) });
+}
+
+fn answer(id: usize) -> ! {
+    loop {
+        let asked = ASKED.load(Ordering::Acquire);
+        if id == 1 && asked != ANSWERED.load(Ordering::Relaxed) {
+            ANSWERED.store(asked, Ordering::Release);
+            cpu::wake(0);
+        }
         cpu::wait_for_interrupt(None);
     }
 }
