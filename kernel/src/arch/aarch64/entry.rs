@@ -209,6 +209,23 @@ switch_on:
     isb
     ret
 
+    // Other tables for the upper half, x0; called at its physical address, for nothing of the upper half is mapped between
+    // the two: translations of different sizes for one address must never meet in the TLB. Changes x1 and x2.
+    .globl __replace_tables
+__replace_tables:
+    mrs     x1, tcr_el1
+    orr     x2, x1, #1 << 23        // EPD1: no walks for the upper half
+    msr     tcr_el1, x2
+    isb
+    tlbi    vmalle1
+    dsb     nsh
+    isb
+    msr     ttbr1_el1, x0
+    isb
+    msr     tcr_el1, x1
+    isb
+    ret
+
     // To EL1 with the MMU off and all interrupts masked; x23 is the exception level the CPU was in.
 leave_el2:
     msr     daifset, #0xf

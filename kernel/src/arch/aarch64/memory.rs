@@ -8,8 +8,8 @@
 //! 0xffff_ffff_8000_0000          the kernel image by section: text r-x, rodata r--, data and bss rw-
 //! ```
 //!
-//! The boot tables of the entry code are left for these with one write of TTBR1_EL1. Mappings are only ever added, so no
-//! break-before-make is needed; each addition ends in a barrier before it is used.
+//! The boot tables of the entry code are replaced by these once, from the identity map. After that mappings are only ever
+//! added, so no break-before-make is needed; each addition ends in a barrier before it is used.
 
 use super::entry::{EXCEPTION_STACK_BYTES, IMAGE_BASE, SCTLR_ON, SCTLR_WXN, TCR, TCR_EPD0};
 use super::sysreg;
@@ -77,6 +77,7 @@ unsafe extern "C" {
     static __data_start: u8;
     static __image_end: u8;
     static __boot_tables: u8;
+    static __replace_tables: u8;
     static __table_pool_start: u8;
     static __table_pool_end: u8;
     static __exception_guard: u8;
@@ -242,8 +243,20 @@ pub unsafe fn init(image_phys: u64, ram: &[Region]) -> Option<()> {
 fn activate() {
     sysreg::dsb_ish();
     sysreg::isb();
-    // SAFETY: code, data and stack are mapped in the new tables at the same addresses as in the boot tables.
-    unsafe { sysreg::write!("ttbr1_el1", ROOT.load(Ordering::Relaxed)) };
+    let replace = virt_to_phys(&raw const __replace_tables);
+    // SAFETY: the routine runs from the identity-mapped block that the entry code left, and returns here: code, data and
+    // stack are mapped in the new tables at the same addresses as in the boot tables.
+    unsafe {
+        core::arch::asm!(
+            "blr {}",
+            in(reg) replace,
+            in("x0") ROOT.load(Ordering::Relaxed),
+            out("x1") _,
+            out("x2") _,
+            out("x30") _,
+            options(nostack)
+        );
+    }
     enforce();
 }
 
