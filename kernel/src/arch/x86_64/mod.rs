@@ -43,5 +43,6 @@ pub(crate) fn init(info: &'static BootInfo) {
     if !apic::init(firmware::get().local_apic) {
         panic!("the local APIC cannot be mapped");
     }
+    log::debug!("{:?}", cpu::features());
     smp::init(info);
 }
