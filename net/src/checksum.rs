@@ -6,6 +6,7 @@ pub(crate) struct Sum(u64);
 
 impl Sum {
     /// Adds `bytes`, which must start at an even offset of the summed message. An odd tail is padded with zero.
+    #[inline]
     pub(crate) fn add(self, bytes: &[u8]) -> Self {
         let mut acc = self.0;
         let (blocks, rest) = bytes.as_chunks::<32>();
@@ -27,12 +28,21 @@ impl Sum {
         Self(acc)
     }
 
+    /// Adds a header of 20 bytes.
+    #[inline]
+    pub(crate) fn add_header(self, header: &[u8; 20]) -> Self {
+        let (words, _) = header.as_chunks::<4>();
+        Self(add_carry(self.0, words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()))
+    }
+
     /// Adds a word given in host order.
+    #[inline]
     pub(crate) fn add_u16(self, word: u16) -> Self {
         Self(add_carry(self.0, u64::from(word.to_be())))
     }
 
     /// The sum, not complemented, as it stands in memory.
+    #[inline]
     pub(crate) fn fold(self) -> [u8; 2] {
         let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
         let sum = (sum >> 16) + (sum & 0xffff);
@@ -42,6 +52,7 @@ impl Sum {
     }
 
     /// The checksum field, as it stands in memory.
+    #[inline]
     pub(crate) fn finish(self) -> [u8; 2] {
         let [a, b] = self.fold();
         [!a, !b]
@@ -54,9 +65,10 @@ fn add_carry(a: u64, b: u64) -> u64 {
     sum + u64::from(carry)
 }
 
-/// The part of the TCP checksum that comes from the IPv4 addresses at `addrs` (8 bytes), the protocol and the length.
-pub(crate) fn pseudo_header(addrs: &[u8], tcp_len: usize) -> Sum {
-    Sum::default().add(addrs).add_u16(6).add_u16(tcp_len as u16)
+/// The part of the TCP checksum that comes from the IPv4 source and destination, the protocol and the length.
+#[inline]
+pub(crate) fn pseudo_header(addrs: &[u8; 8], tcp_len: usize) -> Sum {
+    Sum(u64::from_ne_bytes(*addrs)).add_u16(6).add_u16(tcp_len as u16)
 }
 
 #[cfg(test)]
@@ -85,6 +97,8 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(Sum::default().add(&bytes[..len]).finish(), reference(&bytes[..len]), "{len}");
         }
+        let header = bytes.first_chunk::<20>().expect("long enough");
+        assert_eq!(Sum::default().add_header(header).finish(), reference(header));
         let ones = [0xff; 1500];
         assert_eq!(Sum::default().add(&ones).finish(), reference(&ones));
     }

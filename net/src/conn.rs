@@ -30,7 +30,7 @@ pub(crate) const CLOCK_SCALE: u64 = 5;
 pub(crate) const RTO_FLOOR_US: u64 = 1_000_000 / CLOCK_SCALE;
 /// Window scale announced to peers: windows up to 1 MiB in steps of 16 bytes.
 pub(crate) const WINDOW_SHIFT: u8 = 4;
-/// Segments of the initial congestion window (RFC 6928); smoltcp alone begins with 1,072 bytes.
+/// Segments of the initial congestion window (RFC 6928); smoltcp alone begins with 2,048 bytes.
 const INITIAL_WINDOW_SEGMENTS: usize = 10;
 
 /// Real microseconds to smoltcp's time.
@@ -58,8 +58,11 @@ impl Host {
         let mut iface_config = smoltcp::iface::Config::new(smoltcp::wire::HardwareAddress::Ip);
         iface_config.random_seed = config.seed[0] ^ config.seed[1].rotate_left(32);
         let mut device = Capture { rx: None, seq: 0, end: 0, mtu };
+        let mut iface = Interface::new(iface_config, &mut device, scaled(now_us));
+        // Which packets are for us is decided before they come here; comparing addresses once more would only cost.
+        iface.set_any_ip(true);
         Self {
-            iface: Interface::new(iface_config, &mut device, scaled(now_us)),
+            iface,
             addr: [0; 4],
             mtu,
             ack_delay: scaled_duration(config.ack_delay_us),
@@ -413,7 +416,6 @@ impl Conn {
         self.stage_ack(host, now_us, next, u16::MAX);
         for _ in 0..rounds {
             let _ = self.socket().send_slice(&filler[..mss]);
-            // smoltcp's first window is smaller than a segment, which then goes in two pieces.
             while self.unacked() > 0 {
                 let mut capture = Capture { rx: None, seq: next, end: next, mtu: host.mtu };
                 host.iface.poll_egress(scaled(now_us), &mut capture, &mut self.sockets);

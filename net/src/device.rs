@@ -8,7 +8,7 @@ use barium_nic::Nic;
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-use crate::wire::{self, ETHERNET_LEN, FIN, SYN, TCP_AT, before, u16_at, u32_at};
+use crate::wire::{self, ETHERNET_LEN, FIN, HEADERS_LEN, SYN, TCP_AT, TCP_LEN, before, u16_at, u32_at};
 
 /// Largest IP packet handled, in bytes.
 pub(crate) const MAX_MTU: usize = 1500;
@@ -50,18 +50,21 @@ pub(crate) struct Link {
 
 impl Link {
     /// Completes a frame whose IP and TCP part smoltcp wrote.
+    #[inline]
     fn finish(&mut self, frame: &mut [u8]) {
-        wire::ethernet_header(frame, self.peer_mac, self.local_mac);
-        let seq = u32_at(frame, TCP_AT + 4).wrapping_add(self.seq_delta);
-        frame[TCP_AT + 4..TCP_AT + 8].copy_from_slice(&seq.to_be_bytes());
-        let flags = frame[TCP_AT + 13];
+        // smoltcp writes no IP options, so that whatever it sends has these headers.
+        let Some((headers, rest)) = frame.split_first_chunk_mut::<HEADERS_LEN>() else { return };
+        wire::ethernet_header(headers, self.peer_mac, self.local_mac);
+        let seq = u32_at(headers, TCP_AT + 4).wrapping_add(self.seq_delta);
+        headers[TCP_AT + 4..TCP_AT + 8].copy_from_slice(&seq.to_be_bytes());
+        let flags = headers[TCP_AT + 13];
         if flags & SYN == 0 && self.inner_shift != self.wire_shift {
-            let window = (u32::from(u16_at(frame, TCP_AT + 14)) << self.inner_shift) >> self.wire_shift;
+            let window = (u32::from(u16_at(headers, TCP_AT + 14)) << self.inner_shift) >> self.wire_shift;
             let window = u16::try_from(window).unwrap_or(u16::MAX);
-            frame[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&window.to_be_bytes());
+            headers[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&window.to_be_bytes());
         }
-        let header_len = usize::from(frame[TCP_AT + 12] >> 4) * 4;
-        let len = (frame.len() - TCP_AT - header_len) as u32 + u32::from(flags & FIN != 0);
+        let options_len = usize::from(headers[TCP_AT + 12] >> 4) * 4 - TCP_LEN;
+        let len = (rest.len() - options_len) as u32 + u32::from(flags & FIN != 0);
         if len > 0 {
             let end = seq.wrapping_add(len);
             if before(seq, self.snd_nxt) {
@@ -72,7 +75,7 @@ impl Link {
                 self.snd_nxt = end;
             }
         }
-        wire::fill_checksums(frame, self.checksum_offload);
+        wire::fill_checksums(headers, rest, self.checksum_offload);
         self.sent += 1;
     }
 }

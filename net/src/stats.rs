@@ -57,8 +57,8 @@ pub struct Stats {
     pub resets_sent: u64,
     /// Such segments that went unanswered because of the rate limit.
     pub resets_suppressed: u64,
-    /// RST segments whose sequence number was in the window but not the expected one (RFC 5961).
-    pub resets_challenged: u64,
+    /// SYN and inexact RST segments for an open connection that were answered with a challenge (RFC 5961).
+    pub challenges: u64,
     /// Times a connection's buffers were replaced by larger ones.
     pub buffers_grown: u64,
     /// Times a connection's buffers were replaced by smaller ones.

@@ -32,11 +32,6 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-#[inline(always)]
-fn addr_at(bytes: &[u8], at: usize) -> [u8; 4] {
-    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
-}
-
 /// Whether sequence number `a` lies before `b` (RFC 9293, 3.4).
 #[inline(always)]
 pub(crate) fn before(a: u32, b: u32) -> bool {
@@ -140,8 +135,56 @@ pub(crate) struct Station {
     pub(crate) dhcp: bool,
 }
 
+/// Length of the Ethernet, IPv4 and TCP headers without options: what [`Headers`] covers.
+pub(crate) const HEADERS_LEN: usize = TCP_AT + TCP_LEN;
+
+/// The headers of a TCP frame. Being of fixed length, they are read and written without a check of each access.
+pub(crate) type Headers = [u8; HEADERS_LEN];
+
+/// `N` bytes of the headers from `at` on.
+#[inline(always)]
+pub(crate) fn part<const N: usize>(headers: &Headers, at: usize) -> &[u8; N] {
+    // `at` is a constant everywhere, and the fallback is never reached.
+    headers[at..].first_chunk().unwrap_or(&[0; N])
+}
+
 /// Checks a frame.
 pub(crate) fn parse(frame: &[u8], station: &Station) -> Result<Inbound, Malformed> {
+    let Some((headers, rest)) = frame.split_first_chunk::<HEADERS_LEN>() else {
+        return parse_short(frame, station);
+    };
+    // The frequent case first: a TCP segment without IP options, not fragmented, for this station.
+    if headers[..6] != station.mac
+        || u16_at(headers, 12) != ETHERTYPE_IPV4
+        || headers[ETHERNET_LEN] != 0x45
+        || headers[ETHERNET_LEN + 9] != PROTOCOL_TCP
+    {
+        return parse_short(frame, station);
+    }
+    let total_len = usize::from(u16_at(headers, ETHERNET_LEN + 2));
+    let options_and_payload = match total_len.checked_sub(IPV4_LEN + TCP_LEN) {
+        Some(len) => rest.get(..len).ok_or(Malformed::Truncated)?,
+        None => return Err(Malformed::Truncated),
+    };
+    check_ip(headers[ETHERNET_LEN..].first_chunk().ok_or(Malformed::Truncated)?)?;
+    segment(headers, options_and_payload, station).map(Inbound::Tcp)
+}
+
+/// Checks what is common to all IPv4 headers.
+#[inline]
+fn check_ip(ip: &[u8; IPV4_LEN]) -> Result<(), Malformed> {
+    // More fragments, or an offset; don't-fragment may be set.
+    if u16_at(ip, 6) & 0x3fff != 0 {
+        return Err(Malformed::Fragment);
+    }
+    if Sum::default().add_header(ip).fold() != [0xff, 0xff] {
+        return Err(Malformed::IpChecksum);
+    }
+    Ok(())
+}
+
+/// Checks a frame that is no acceptable TCP segment: it may be ARP, ICMP or DHCP, or nothing.
+fn parse_short(frame: &[u8], station: &Station) -> Result<Inbound, Malformed> {
     if frame.len() < ETHERNET_LEN + IPV4_LEN {
         return Err(Malformed::Truncated);
     }
@@ -164,60 +207,48 @@ pub(crate) fn parse(frame: &[u8], station: &Station) -> Result<Inbound, Malforme
     if total_len < IPV4_LEN || total_len > ip.len() {
         return Err(Malformed::Truncated);
     }
-    // More fragments, or an offset; don't-fragment may be set.
-    if u16_at(ip, 6) & 0x3fff != 0 {
-        return Err(Malformed::Fragment);
-    }
-    if Sum::default().add(&ip[..IPV4_LEN]).fold() != [0xff, 0xff] {
-        return Err(Malformed::IpChecksum);
-    }
-    let ip = &ip[..total_len];
-    let frame_len = ETHERNET_LEN + total_len;
+    check_ip(ip.first_chunk().ok_or(Malformed::Truncated)?)?;
+    let len = ETHERNET_LEN + total_len;
     match ip[9] {
-        PROTOCOL_TCP => {
-            if to_group {
-                return Err(Malformed::OtherStation);
-            }
-            segment(frame, ip, station).map(|segment| Inbound::Tcp(Segment { frame_len, ..segment }))
-        }
-        PROTOCOL_ICMP => Ok(Inbound::Control { len: frame_len }),
+        // For a group, or too short for its header.
+        PROTOCOL_TCP if to_group => Err(Malformed::OtherStation),
+        PROTOCOL_TCP => Err(Malformed::Truncated),
+        PROTOCOL_ICMP => Ok(Inbound::Control { len }),
         // A DHCP client's port: nothing else here speaks UDP.
         PROTOCOL_UDP if station.dhcp && total_len >= IPV4_LEN + 8 && u16_at(ip, IPV4_LEN + 2) == 68 => {
-            Ok(Inbound::Control { len: frame_len })
+            Ok(Inbound::Control { len })
         }
         _ => Err(Malformed::Protocol),
     }
 }
 
-/// Checks the TCP part. `ip` is the packet without padding.
-fn segment(frame: &[u8], ip: &[u8], station: &Station) -> Result<Segment, Malformed> {
-    let peer_addr = addr_at(ip, 12);
-    let local_addr = addr_at(ip, 16);
+/// Checks the TCP part of a frame whose IP header is sound.
+#[inline]
+fn segment(headers: &Headers, rest: &[u8], station: &Station) -> Result<Segment, Malformed> {
+    let peer_addr = *part::<4>(headers, ETHERNET_LEN + 12);
+    let local_addr = *part::<4>(headers, ETHERNET_LEN + 16);
     // 0/8, 127/8, 224/4 and 240/4 are nobody's source address, nor is our own.
     if station.addr != Some(local_addr)
         || peer_addr == local_addr
         || matches!(peer_addr[0], 0 | 127 | 224..=255)
-        || frame[6] & 1 != 0
+        || headers[6] & 1 != 0
     {
         return Err(Malformed::Address);
     }
-    let tcp = &ip[IPV4_LEN..];
-    if tcp.len() < TCP_LEN {
-        return Err(Malformed::Truncated);
-    }
-    let header_len = usize::from(tcp[12] >> 4) * 4;
+    let header_len = usize::from(headers[TCP_AT + 12] >> 4) * 4;
     if header_len < TCP_LEN {
         return Err(Malformed::TcpHeader);
     }
-    if header_len > tcp.len() {
-        return Err(Malformed::Truncated);
+    let options = rest.get(..header_len - TCP_LEN).ok_or(Malformed::Truncated)?;
+    if !station.tcp_verified {
+        let pseudo = pseudo_header(part(headers, ETHERNET_LEN + 12), TCP_LEN + rest.len());
+        if pseudo.add_header(part(headers, TCP_AT)).add(rest).fold() != [0xff, 0xff] {
+            return Err(Malformed::TcpChecksum);
+        }
     }
-    if !station.tcp_verified && pseudo_header(&ip[12..20], tcp.len()).add(tcp).fold() != [0xff, 0xff] {
-        return Err(Malformed::TcpChecksum);
-    }
-    let flags = tcp[13] & 0x3f;
+    let flags = headers[TCP_AT + 13] & 0x3f;
     // SYN goes with neither FIN nor RST; no segment is without any flag; port 0 is nobody's.
-    let (peer_port, local_port) = (u16_at(tcp, 0), u16_at(tcp, 2));
+    let (peer_port, local_port) = (u16_at(headers, TCP_AT), u16_at(headers, TCP_AT + 2));
     if (flags & SYN != 0 && flags & (FIN | RST) != 0)
         || (flags & FIN != 0 && flags & RST != 0)
         || flags & (SYN | RST | ACK) == 0
@@ -227,17 +258,17 @@ fn segment(frame: &[u8], ip: &[u8], station: &Station) -> Result<Segment, Malfor
         return Err(Malformed::TcpHeader);
     }
     Ok(Segment {
-        peer_mac: [frame[6], frame[7], frame[8], frame[9], frame[10], frame[11]],
+        peer_mac: *part(headers, 6),
         peer_addr,
         peer_port,
         local_port,
-        seq: u32_at(tcp, 4),
-        ack: u32_at(tcp, 8),
+        seq: u32_at(headers, TCP_AT + 4),
+        ack: u32_at(headers, TCP_AT + 8),
         flags,
-        window: u16_at(tcp, 14),
-        payload_len: tcp.len() - header_len,
-        frame_len: 0,
-        syn_options: if flags & SYN != 0 { SynOptions::parse(&tcp[TCP_LEN..header_len]) } else { SynOptions::NONE },
+        window: u16_at(headers, TCP_AT + 14),
+        payload_len: rest.len() - options.len(),
+        frame_len: HEADERS_LEN + rest.len(),
+        syn_options: if flags & SYN != 0 { SynOptions::parse(options) } else { SynOptions::NONE },
     })
 }
 
@@ -297,19 +328,24 @@ pub(crate) fn ethernet_header(frame: &mut [u8], to: [u8; 6], from: [u8; 6]) {
     frame[12..14].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
 }
 
-/// Fills in the checksums of a frame that holds an IPv4 header without options and a TCP segment. With `offload` the TCP
-/// field gets the sum of the pseudo-header, which is what the device goes on from.
-pub(crate) fn fill_checksums(frame: &mut [u8], offload: bool) {
-    let ip = &mut frame[ETHERNET_LEN..];
-    ip[10..12].copy_from_slice(&[0, 0]);
-    let sum = Sum::default().add(&ip[..IPV4_LEN]).finish();
-    ip[10..12].copy_from_slice(&sum);
-    let tcp_len = ip.len() - IPV4_LEN;
-    let pseudo = pseudo_header(&ip[12..20], tcp_len);
-    let tcp = &mut ip[IPV4_LEN..];
-    tcp[16..18].copy_from_slice(&[0, 0]);
-    let sum = if offload { pseudo.fold() } else { pseudo.add(tcp).finish() };
-    tcp[16..18].copy_from_slice(&sum);
+/// Fills in the checksums of a frame that holds an IPv4 header without options and a TCP segment; `rest` is what follows
+/// the headers. With `offload` the TCP field gets the sum of the pseudo-header, which is what the device goes on from.
+#[inline]
+pub(crate) fn fill_checksums(headers: &mut Headers, rest: &[u8], offload: bool) {
+    headers[ETHERNET_LEN + 10..ETHERNET_LEN + 12].copy_from_slice(&[0, 0]);
+    let sum = Sum::default().add_header(part(headers, ETHERNET_LEN)).finish();
+    headers[ETHERNET_LEN + 10..ETHERNET_LEN + 12].copy_from_slice(&sum);
+    headers[TCP_AT + 16..TCP_AT + 18].copy_from_slice(&[0, 0]);
+    let pseudo = pseudo_header(part(headers, ETHERNET_LEN + 12), TCP_LEN + rest.len());
+    let sum = if offload { pseudo.fold() } else { pseudo.add_header(part(headers, TCP_AT)).add(rest).finish() };
+    headers[TCP_AT + 16..TCP_AT + 18].copy_from_slice(&sum);
+}
+
+/// [`fill_checksums`] for a whole frame; one too short for the headers is left alone.
+pub(crate) fn fill_frame_checksums(frame: &mut [u8], offload: bool) {
+    if let Some((headers, rest)) = frame.split_first_chunk_mut() {
+        fill_checksums(headers, rest, offload);
+    }
 }
 
 #[cfg(test)]
@@ -337,7 +373,7 @@ mod tests {
         };
         let mut frame = vec![0xa5; out.frame_len()];
         out.emit(&mut frame);
-        fill_checksums(&mut frame, false);
+        fill_frame_checksums(&mut frame, false);
         frame
     }
 
@@ -378,7 +414,7 @@ mod tests {
             (Malformed::TcpHeader, |f| f[TCP_AT + 12] = 0x40),
             (Malformed::TcpHeader, |f| {
                 f[TCP_AT + 13] |= FIN;
-                fill_checksums(f, false);
+                fill_frame_checksums(f, false);
             }),
         ];
         for (i, (want, spoil)) in cases.iter().enumerate() {

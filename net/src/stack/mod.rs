@@ -23,7 +23,6 @@ use crate::stats::Stats;
 use crate::wheel::Wheel;
 use crate::wire::{self, Inbound, Outbound, Station};
 use handshake::{HalfOpen, TimeWait};
-use smoltcp::wire::{IpCidr, Ipv4Address, Ipv4Cidr};
 
 /// What a turn did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +66,8 @@ pub struct Stack {
     scratch: Vec<u32>,
     /// Bytes of socket buffers beyond the initial ones.
     grown_bytes: usize,
+    /// The next slot to look at for buffers to take back.
+    reclaiming: Option<u32>,
     /// Answers to stray segments that may still be sent until `tokens_at_us` moves on.
     tokens: u32,
     tokens_at_us: u64,
@@ -105,6 +106,7 @@ impl Stack {
             blocked: Vec::new(),
             scratch: Vec::new(),
             grown_bytes: 0,
+            reclaiming: None,
             tokens: STRAY_ANSWERS_PER_S,
             tokens_at_us: now_us,
             stats: Stats::default(),
@@ -214,16 +216,7 @@ impl Stack {
     fn take_address(&mut self) {
         let address = self.control.address();
         self.station.addr = address.map(|address| address.addr);
-        let addr = self.station.addr.unwrap_or_default();
-        self.host.addr = addr;
-        self.host.iface.update_ip_addrs(|addrs| {
-            addrs.clear();
-            if let Some(address) = address {
-                let cidr = Ipv4Cidr::new(Ipv4Address::from(address.addr), address.prefix_len);
-                // There is room: the list was just cleared.
-                let _ = addrs.push(IpCidr::Ipv4(cidr));
-            }
-        });
+        self.host.addr = self.station.addr.unwrap_or_default();
     }
 
     /// Sends a frame of the stack's own. Returns whether there was room.
@@ -231,7 +224,7 @@ impl Stack {
         let offload = self.checksum_offload;
         let sent = nic.transmit(out.frame_len(), |frame| {
             out.emit(frame);
-            wire::fill_checksums(frame, offload);
+            wire::fill_frame_checksums(frame, offload);
         });
         match sent {
             Some(()) => self.stats.frames_out += 1,

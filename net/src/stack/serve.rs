@@ -12,10 +12,12 @@ use crate::fifo::Fifo;
 use crate::flow::Flow;
 use crate::service::{ConnId, Fate, Service};
 use crate::wheel::TICK_US;
-use crate::wire::{ACK, Outbound, RST, Segment};
+use crate::wire::{ACK, Outbound, RST, SYN, Segment};
 
 /// Connections served in one turn because the service named them.
 const READY_PER_TURN: usize = 256;
+/// Connections looked at in one turn for buffers to take back.
+const RECLAIM_PER_TURN: u32 = 64;
 /// How long a connection keeps large buffers without using them.
 const IDLE_BUFFERS_US: u64 = 5_000_000;
 /// Factor by which a buffer grows at a time.
@@ -32,19 +34,14 @@ impl Stack {
         segment: &Segment,
     ) {
         let Some(mut conn) = self.take(slot) else { return };
-        if segment.has(RST) && segment.seq != conn.rcv_nxt() {
-            // RFC 5961 3.2: only the exact number resets; another one in the window is asked about.
+        // RFC 5961: only a RST with the exact number resets, another one in the window is asked about (3.2). So is every SYN
+        // (4.2): a peer that is dead and born again answers with a RST, and its next SYN is welcome.
+        if segment.flags & SYN != 0 {
+            self.challenge(nic, now_us, &conn);
+        } else if segment.has(RST) && segment.seq != conn.rcv_nxt() {
             let offset = segment.seq.wrapping_sub(conn.rcv_nxt()) as usize;
-            if offset < conn.rx_capacity && self.stray_token(now_us) {
-                let out = Outbound {
-                    seq: conn.link.snd_nxt,
-                    ack: conn.rcv_nxt(),
-                    flags: ACK,
-                    window: conn.window_field(),
-                    ..self.answer(&conn.key, segment.peer_mac)
-                };
-                self.emit(nic, &out);
-                self.stats.resets_challenged += 1;
+            if offset < conn.rx_capacity {
+                self.challenge(nic, now_us, &conn);
             }
         } else {
             let concerned = conn.ingress(&mut self.host, nic, now_us, frame, segment);
@@ -54,6 +51,22 @@ impl Stack {
             }
         }
         self.put_back(slot, conn);
+    }
+
+    /// Sends an acknowledgement that makes an honest peer say where it stands, at a bounded rate.
+    fn challenge<N: Nic>(&mut self, nic: &mut N, now_us: u64, conn: &Conn) {
+        if !self.stray_token(now_us) {
+            return;
+        }
+        let out = Outbound {
+            seq: conn.link.snd_nxt,
+            ack: conn.rcv_nxt(),
+            flags: ACK,
+            window: conn.window_field(),
+            ..self.answer(&conn.key, conn.link.peer_mac)
+        };
+        self.emit(nic, &out);
+        self.stats.challenges += 1;
     }
 
     /// Serves the connection in `slot` once: input, output, segments, timer.
@@ -141,12 +154,28 @@ impl Stack {
             tx = send_bytes.next_power_of_two().max(tx * GROWTH).min(self.config.max_send_buffer).max(tx);
         }
         let more = (rx - conn.rx_capacity) + (tx - conn.tx_capacity);
-        if more == 0 || self.grown_bytes + more > self.config.buffer_budget {
+        if more == 0 {
+            return;
+        }
+        if self.grown_bytes + more > self.config.buffer_budget {
+            self.reclaiming = Some(0);
             return;
         }
         self.grown_bytes += more;
         conn.resize(&mut self.host, nic, now_us, rx, tx);
         self.stats.buffers_grown += 1;
+    }
+
+    /// Looks for idle connections with large buffers, a few at a time, after memory for buffers was found short.
+    fn reclaim<N: Nic>(&mut self, nic: &mut N, now_us: u64) {
+        let Some(first) = self.reclaiming else { return };
+        let end = (first + RECLAIM_PER_TURN).min(self.slots.len() as u32);
+        for slot in first..end {
+            let Some(mut conn) = self.take(slot) else { continue };
+            self.shrink(&mut conn, nic, now_us);
+            self.put_back(slot, conn);
+        }
+        self.reclaiming = (end < self.slots.len() as u32).then_some(end);
     }
 
     /// Gives back buffers that an idle connection does not use. The window is only taken back where memory is short, for
@@ -206,7 +235,10 @@ impl Stack {
         // the connection's earliest, and what is really due is found out when it expires.
         let by = if exact || state != State::Established {
             let at = conn.poll_at_us(&mut self.host, now_us).unwrap_or(u64::MAX);
-            at.min(conn.linger_until_us)
+            // Large buffers are looked after again when they have not been used for a while.
+            let grown = conn.tx_capacity > self.config.initial_send_buffer && conn.quiescent();
+            let look_us = if grown { (conn.heard_at_us + IDLE_BUFFERS_US).max(now_us + TICK_US) } else { u64::MAX };
+            at.min(conn.linger_until_us).min(look_us)
         } else if conn.owes_ack {
             now_us + self.config.ack_delay_us
         } else {
@@ -254,6 +286,7 @@ impl Stack {
             self.expire_one(nic, service, now_us, slot);
         }
         self.scratch = expired;
+        self.reclaim(nic, now_us);
         self.expire_handshakes(nic, now_us);
         if self.control.next_us().is_some_and(|at| at <= now_us) {
             self.stats.frames_out += self.control.egress(nic, now_us);

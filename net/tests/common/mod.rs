@@ -1,6 +1,8 @@
 //! A stack under test, a smoltcp peer with a network of its own, and the wire between them.
 #![allow(dead_code)]
 
+pub mod raw;
+
 use std::collections::{HashMap, VecDeque};
 
 use barium_net::{AddressMode, Config, ConnId, Endpoint, Fate, Service, Stack, Turn};
