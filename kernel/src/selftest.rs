@@ -1,5 +1,8 @@
 //! Tests that only a real boot can make, asked for by `debug=<kind>` on the command line: deliberate failures, on the CPU
-//! that `debug-cpu=` names (0 unless said), and `debug=wake`, which checks timers and wake-ups and powers off.
+//! that `debug-cpu=` names (0 unless said), and checks that power off with a verdict: `debug=wake` of timers and wake-ups,
+//! `debug=bytes` of copying, filling and comparing.
+
+mod bytes;
 
 use crate::power::{self, ExitStatus};
 use crate::{announce, clock, cmdline, cpu};
@@ -7,7 +10,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Kind and function of each test.
-const KINDS: [(&str, fn()); 8] = [
+const KINDS: [(&str, fn()); 9] = [
     ("panic", || panic!("asked for by debug=panic")),
     ("null", || write_to(0x8 as *mut u8)),
     ("write-code", || write_to(overflow_stack as *const () as *mut u8)),
@@ -18,6 +21,7 @@ const KINDS: [(&str, fn()); 8] = [
     }),
     ("undefined", undefined),
     ("wake", wake_test),
+    ("bytes", bytes::run),
 ];
 
 /// Index of the failure that another CPU is to run.
