@@ -10,7 +10,8 @@ static UNIX_BASE_NS: AtomicI64 = AtomicI64::new(0);
 pub(crate) fn init() {
     arch::time::init();
     match arch::time::unix_seconds() {
-        Some(seconds) => set_unix_ns(seconds as i64 * 1_000_000_000),
+        // The second was somewhere in its course: its middle is wrong by half a second at most.
+        Some(seconds) => set_unix_ns(seconds as i64 * 1_000_000_000 + 500_000_000),
         None => log::warn!("no calendar clock: Unix time counts from boot"),
     }
 }
