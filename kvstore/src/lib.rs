@@ -5,6 +5,7 @@
 extern crate alloc;
 
 pub mod encoding;
+pub mod glob;
 pub mod number;
 pub mod random;
 pub mod table;

@@ -10,6 +10,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use barium_cell::OutOfMemory;
+
 use super::{Malformed, capacity_for};
 use crate::number::{I64_CHARS, format_i64, parse_i64};
 
@@ -64,10 +66,29 @@ impl<'a> Entry<'a> {
 
     /// Whether the element's text is `needle`.
     pub fn is(self, needle: &[u8]) -> bool {
+        self.matches(needle, parse_i64(needle))
+    }
+
+    /// As [`is`](Self::is), for many elements: the needle comes with the number that it is the text of, if it is one.
+    #[inline]
+    pub fn matches(self, needle: &[u8], number: Option<i64>) -> bool {
         match self {
             Entry::Str(s) => s == needle,
-            Entry::Int(v) => parse_i64(needle) == Some(v),
+            Entry::Int(v) => number == Some(v),
         }
+    }
+
+    /// As [`to_vec`](Self::to_vec), when the length was up to a client.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn try_to_vec(self) -> Result<Vec<u8>, OutOfMemory> {
+        let mut buf = [0; I64_CHARS];
+        let text = self.bytes(&mut buf);
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(text.len()).map_err(|_| OutOfMemory)?;
+        copy.extend_from_slice(text);
+        Ok(copy)
     }
 }
 
@@ -231,11 +252,7 @@ impl Listpack {
             let rest = &bytes[pos..];
             if skip == 0 {
                 let (entry, len) = decode(rest);
-                let hit = match entry {
-                    Entry::Str(s) => s == needle,
-                    Entry::Int(v) => number == Some(v),
-                };
-                if hit {
+                if entry.matches(needle, number) {
                     return Some(pos);
                 }
                 pos += len;

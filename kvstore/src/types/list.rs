@@ -1,14 +1,13 @@
 //! Lists: one listpack while small, a quicklist beyond `list-max-listpack-size`, and back once it has shrunk to half.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use barium_cell::OutOfMemory;
 
-use crate::encoding::bulks;
-use crate::encoding::listpack::{Entry, HEADER_LEN, Listpack};
+use crate::encoding::listpack::{Entry, Listpack};
 use crate::encoding::quicklist::{self, Quicklist};
-pub use crate::encoding::quicklist::{End, NodeLimit};
+pub use crate::encoding::quicklist::{End, NodeLimit, Run};
+use crate::number::parse_i64;
 
 #[derive(Debug)]
 enum Repr {
@@ -248,27 +247,23 @@ impl List {
         }
     }
 
-    /// Calls `each` for up to `n` elements from `index` on: the quickest way over a range.
-    pub fn walk(&self, index: usize, n: usize, each: impl FnMut(Entry<'_>)) {
+    /// Calls `each` for the runs of elements that up to `n` elements from `index` on lie in: the quickest way over a
+    /// range.
+    pub fn runs<'a>(&'a self, index: usize, n: usize, mut each: impl FnMut(Run<'a>)) {
         match &self.repr {
             Repr::Listpack(lp) => {
-                let from = if index == 0 { HEADER_LEN } else { lp.seek(index as isize).unwrap_or(lp.end()) };
-                lp.iter_from(from).take(n).for_each(each);
+                if index < lp.len() {
+                    each(Run::packed(lp, index, n.min(lp.len() - index)));
+                }
             }
-            Repr::Quicklist(ql) => ql.walk(index, n, each),
+            Repr::Quicklist(ql) => ql.runs(index, n, each),
         }
     }
 
-    /// Appends up to `n` elements from `index` on to `out` as RESP bulk strings; stops early once `out` has grown beyond
-    /// `max` bytes. Returns how many there were.
-    pub fn append_bulks(&self, index: usize, n: usize, out: &mut Vec<u8>, max: usize) -> usize {
-        match &self.repr {
-            Repr::Listpack(lp) => {
-                let from = if index == 0 { HEADER_LEN } else { lp.seek(index as isize).unwrap_or(lp.end()) };
-                bulks::append_bulks(&mut lp.iter_from(from), n, out, max)
-            }
-            Repr::Quicklist(ql) => ql.append_bulks(index, n, out, max),
-        }
+    /// The index of the first element equal to `needle`.
+    pub fn position(&self, needle: &[u8]) -> Option<usize> {
+        let number = parse_i64(needle);
+        self.iter().position(|e| e.matches(needle, number))
     }
 
     /// A copy of the list.

@@ -324,10 +324,14 @@ impl Set {
     }
 
     /// Removes and returns one random member's text.
-    pub fn pop(&mut self, rng: &mut Rng) -> Option<Vec<u8>> {
-        let member = self.random(rng)?.to_vec();
+    ///
+    /// # Errors
+    /// When there is no memory for a copy of it.
+    pub fn pop(&mut self, rng: &mut Rng) -> Result<Option<Vec<u8>>, OutOfMemory> {
+        let Some(member) = self.random(rng) else { return Ok(None) };
+        let member = member.try_to_vec()?;
         self.remove(&member);
-        Some(member)
+        Ok(Some(member))
     }
 
     /// As SPOP leaves a hash table of which most members went: what is left, in the smallest encoding that takes it.

@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 use barium_cell::OutOfMemory;
 
 use self::nodes::{Node, Nodes};
-use super::bulks;
 use super::listpack::{Cursor, Entry, HEADER_LEN, Listpack};
 
 /// Room that a push is assumed to need beyond the element's text.
@@ -429,40 +428,22 @@ impl Quicklist {
         })
     }
 
-    /// Calls `each` for up to `n` elements from `index` on: the quickest way over a range.
-    pub fn walk(&self, index: usize, mut n: usize, mut each: impl FnMut(Entry<'_>)) {
+    /// Calls `each` for the runs of elements that up to `n` elements from `index` on lie in.
+    pub fn runs<'a>(&'a self, index: usize, mut n: usize, mut each: impl FnMut(Run<'a>)) {
         let Some((node, offset)) = self.nodes.find(index) else { return };
         let mut skip = offset;
         for target in self.nodes.iter_from(node) {
             let offset = core::mem::take(&mut skip);
             let here = n.min(target.count() - offset);
-            Elements::from(target, offset).take(here).for_each(&mut each);
+            each(match target {
+                Node::Packed(lp) => Run::packed(lp, offset, here),
+                Node::Plain(bytes) => Run::Plain(bytes),
+            });
             n -= here;
             if n == 0 {
                 return;
             }
         }
-    }
-
-    /// Appends up to `n` elements from `index` on to `out` as RESP bulk strings; stops early once `out` has grown beyond
-    /// `max` bytes. Returns how many there were.
-    pub fn append_bulks(&self, index: usize, n: usize, out: &mut Vec<u8>, max: usize) -> usize {
-        let Some((node, mut skip)) = self.nodes.find(index) else { return 0 };
-        let mut done = 0;
-        for target in self.nodes.iter_from(node) {
-            let offset = core::mem::take(&mut skip);
-            match Elements::from(target, offset) {
-                Elements::Packed(mut cursor) => done += bulks::append_bulks(&mut cursor, n - done, out, max),
-                Elements::Plain(bytes) => {
-                    bulks::append_bulk(Entry::Str(bytes.unwrap_or(&[])), out);
-                    done += 1;
-                }
-            }
-            if done == n || out.len() > max {
-                break;
-            }
-        }
-        done
     }
 
     /// A copy of the list.
@@ -528,6 +509,22 @@ pub fn remove_equal(lp: &mut Listpack, needle: &[u8], max: usize, from: End) -> 
         }
     }
     removed
+}
+
+/// Neighbouring elements of a list, as they lie in memory.
+pub enum Run<'a> {
+    /// So many from where the cursor stands.
+    Packed(Cursor<'a>, usize),
+    /// A single large one.
+    Plain(&'a [u8]),
+}
+
+impl<'a> Run<'a> {
+    /// `n` elements of a listpack from number `offset` on.
+    pub fn packed(lp: &'a Listpack, offset: usize, n: usize) -> Self {
+        let pos = if offset == 0 { Some(HEADER_LEN) } else { lp.seek(offset as isize) };
+        Run::Packed(lp.iter_from(pos.unwrap_or(lp.end())), n)
+    }
 }
 
 /// The elements of one node from some offset on.

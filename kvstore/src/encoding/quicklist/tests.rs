@@ -97,7 +97,10 @@ fn random_edits_match_a_vector() {
         }
         check(&list, &model);
         let mut walked = Vec::new();
-        list.walk(5, 40, |e| walked.push(e.to_vec()));
+        list.runs(5, 40, |run| match run {
+            Run::Packed(cursor, n) => walked.extend(cursor.take(n).map(Entry::to_vec)),
+            Run::Plain(bytes) => walked.push(bytes.to_vec()),
+        });
         assert_eq!(walked, model[5.min(model.len())..45.min(model.len())]);
         while !list.free_step(7) {}
         assert_eq!(list.node_count(), 0);
