@@ -1,0 +1,74 @@
+//! Where Barium, which follows Redis 7.2, may differ from the reference, Debian's 7.0.15; and what is not compared.
+
+use crate::values::Draw;
+use crate::wire::{Command, Reply};
+
+/// Commands of the compared groups that are left out, each with its reason.
+pub const SKIPPED: &[(&str, &str)] = &[
+    ("dump", "later work: the payload needs the RDB encodings"),
+    ("restore", "later work: the payload needs the RDB encodings"),
+    ("migrate", "needs a second server; later work with DUMP"),
+    ("sort", "later work"),
+    ("sort_ro", "later work"),
+    ("wait", "replication is later work"),
+    ("object|freq", "an access counter that ages by the clock; eviction is later work"),
+    ("object|help", "lists 7.0's subcommands"),
+    ("substr", "documented as deprecated, with GETRANGE's handler; compared there"),
+];
+
+/// Differences between 7.0 and 7.2, as the reviewer of a failure would look them up. [`version_difference`] knows them.
+pub const DIFFERENCES: &[&str] = &[
+    "Scores are printed in the shortest form that reads back the same (7.2) instead of with 17 digits (7.0).",
+    "ZRANK and ZREVRANK take WITHSCORE (7.2).",
+    "Small sets of strings are listpacks (7.2) instead of hash tables.",
+    "Small lists are listpacks (7.2) instead of quicklists.",
+];
+
+/// Whether the two replies to `command`, which are not the same, are so by a listed difference of the versions.
+pub fn version_difference(command: &Command, ours: &Reply, theirs: &Reply) -> bool {
+    let word = |at: usize| command.get(at).map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+    let name = word(0);
+    if name.starts_with(b"z") || name.starts_with(b"bz") {
+        if same_scores(ours, theirs) {
+            return true;
+        }
+        let rank = name == b"zrank" || name == b"zrevrank";
+        return rank && command.len() == 4 && theirs.text().starts_with(b"ERR wrong number of arguments");
+    }
+    if name == b"object" && word(1) == b"encoding" {
+        return ours.text() == b"listpack" && (theirs.text() == b"hashtable" || theirs.text() == b"quicklist");
+    }
+    false
+}
+
+/// Whether the replies differ at most in how numbers are printed.
+fn same_scores(ours: &Reply, theirs: &Reply) -> bool {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    match (ours, theirs) {
+        (Reply::Many(a, Some(ours)), Reply::Many(b, Some(theirs))) => {
+            a == b && ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| same_scores(a, b))
+        }
+        (Reply::Bulk(b'$', Some(ours)), Reply::Bulk(b'$', Some(theirs)))
+        | (Reply::Line(b',', ours), Reply::Line(b',', theirs)) => {
+            ours == theirs || (ours.len() <= theirs.len() && number(ours).is_some() && number(ours) == number(theirs))
+        }
+        _ => ours == theirs,
+    }
+}
+
+/// Takes out of a generated command what would make two right servers differ or one never answer.
+pub fn tame(name: &str, words: &mut Command, draw: &mut Draw) {
+    match name {
+        // Which members go is each server's own choice: let all go, or none be there.
+        "spop" => {
+            words.truncate(2);
+            words.push(if draw.chance(80) { b"1000".to_vec() } else { draw.odd() });
+            if words[2] == b"0" || words[2] == b"1.5" || words[2].is_empty() {
+                words[2] = b"-1".to_vec();
+            }
+        }
+        // A whole iteration in one reply, so that its cursor is 0 on both sides.
+        "scan" | "sscan" | "hscan" | "zscan" => words.extend([b"COUNT".to_vec(), b"10000".to_vec()]),
+        _ => {}
+    }
+}

@@ -1,0 +1,117 @@
+//! A test per family. `SECONDS_EACH` bounds each in time (10 by default), `SEED` chooses the sequences, `BARIUM_HOST` and
+//! `REDIS_SERVER` name the two programs.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use barium_differential::grammar::Grammar;
+use barium_differential::play::Pair;
+use barium_differential::server::Server;
+use barium_differential::wire::{Command, Connection, shown};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+/// Sequences between two looks at the clock.
+const BATCH: u32 = 20;
+/// With at least this long, every command of the family must have been compared often.
+const LONG: Duration = Duration::from_secs(30);
+const OFTEN: usize = 100;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Compares random sequences of the groups' commands; one in `transactions` of 100 is a command of the transaction group.
+fn compare(name: &str, groups: &[&str], transactions: u64) {
+    let (barium, reference) = (Server::barium().expect("barium-host"), Server::reference().expect("redis-server"));
+    let mut docs = Connection::open(reference.port).expect("connect");
+    let grammar = Grammar::read(&mut docs, groups).expect("COMMAND DOCS");
+    let control = Grammar::read(&mut docs, &["transactions"]).expect("COMMAND DOCS");
+    assert!(!grammar.shapes.is_empty(), "no commands in {groups:?}");
+    let pair = RefCell::new(Pair::new(barium.port, reference.port));
+
+    // A sequence shrinks by leaving commands out; a command is what its number makes it.
+    let choose = |seed: u64| -> Command {
+        if seed % 100 < transactions { control.command(seed / 100) } else { grammar.command(seed / 100) }
+    };
+    let sequences = (any::<bool>(), prop::collection::vec(any::<u64>().no_shrink(), 1..60));
+    let limit = Duration::from_secs(number("SECONDS_EACH", 10));
+    let started = Instant::now();
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&number("SEED", 1).to_le_bytes());
+    let config = Config {
+        cases: BATCH,
+        failure_persistence: None,
+        max_shrink_iters: 3000,
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+    let mut sequences_played = 0;
+    while started.elapsed() < limit {
+        let result = runner.run(&sequences, |(resp3, seeds)| {
+            let commands: Vec<Command> = seeds.into_iter().map(choose).collect();
+            pair.borrow_mut().play(&commands, resp3).map_err(|difference| TestCaseError::fail(difference.to_string()))
+        });
+        match result {
+            Ok(()) => sequences_played += BATCH,
+            Err(TestError::Fail(reason, (resp3, seeds))) => {
+                let lines: Vec<String> = seeds.into_iter().map(|seed| shown(&choose(seed))).collect();
+                panic!("{name}, RESP{}:\n  {}\nthe servers differ: {reason}", 2 + u8::from(resp3), lines.join("\n  "));
+            }
+            Err(TestError::Abort(reason)) => panic!("{name}: {reason}"),
+        }
+    }
+    let pair = pair.into_inner();
+    let total: usize = pair.compared.values().sum();
+    println!("{name}: {sequences_played} sequences, {total} replies compared");
+    for shape in &grammar.shapes {
+        let first = shape.name.split('|').next().unwrap_or_default();
+        let (compared, served) = (pair.compared.get(first).copied().unwrap_or(0), pair.served.get(first).copied().unwrap_or(0));
+        assert!(compared > 0 || sequences_played < 200, "{} was never compared", shape.name);
+        if limit >= LONG {
+            assert!(compared >= OFTEN, "{} was compared {compared} times only", shape.name);
+            assert!(served > 0, "{} was never served without an error", shape.name);
+        }
+    }
+}
+
+#[test]
+fn strings() {
+    compare("strings", &["string"], 0);
+}
+
+#[test]
+fn bitmaps() {
+    compare("bitmaps", &["bitmap", "string"], 0);
+}
+
+#[test]
+fn lists() {
+    compare("lists", &["list"], 0);
+}
+
+#[test]
+fn sets() {
+    compare("sets", &["set"], 0);
+}
+
+#[test]
+fn hashes() {
+    compare("hashes", &["hash"], 0);
+}
+
+#[test]
+fn sorted_sets() {
+    compare("sorted sets", &["sorted-set", "set"], 0);
+}
+
+#[test]
+fn keys_of_all_types() {
+    compare("keys of all types", &["generic", "string", "list", "set", "hash", "sorted-set"], 0);
+}
+
+#[test]
+fn transactions() {
+    compare("transactions", &["generic", "string", "list", "set", "hash", "sorted-set"], 30);
+}
