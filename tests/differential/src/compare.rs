@@ -16,9 +16,8 @@ pub fn same(command: &Command, ours: &Reply, theirs: &Reply) -> bool {
     match &name[..] {
         b"keys" | b"smembers" | b"sinter" | b"sunion" | b"sdiff" | b"hkeys" | b"hvals" => same_bag(ours, theirs, 1),
         b"hgetall" => same_bag(ours, theirs, 2),
-        b"scan" | b"sscan" => same_scan(ours, theirs, 1),
-        b"hscan" => same_scan(ours, theirs, 2),
-        b"zscan" => same_scan(ours, theirs, 2),
+        b"scan" | b"sscan" => same_scan(command, ours, theirs, 1),
+        b"hscan" | b"zscan" => same_scan(command, ours, theirs, 2),
         b"spop" => same_bag(ours, theirs, 1),
         b"srandmember" | b"hrandfield" | b"zrandmember" | b"randomkey" => same_form(ours, theirs),
         b"ttl" | b"expiretime" => near(ours, theirs, 1),
@@ -39,10 +38,12 @@ fn same_bag(ours: &Reply, theirs: &Reply, each: usize) -> bool {
     a == b && sorted(ours) == sorted(theirs)
 }
 
-/// Scan replies: where both say that all has been seen, the same elements; a score may be printed in another way.
-fn same_scan(ours: &Reply, theirs: &Reply, each: usize) -> bool {
+/// Scan replies: where both give all there is in one reply, the same elements; a score may be printed in another way.
+fn same_scan(command: &Command, ours: &Reply, theirs: &Reply, each: usize) -> bool {
     let ([our_cursor, our_items], [their_cursor, their_items]) = (ours.items(), theirs.items()) else { return false };
-    if our_cursor.text() != b"0" || their_cursor.text() != b"0" {
+    let from = if command[0].eq_ignore_ascii_case(b"scan") { command.get(1) } else { command.get(2) };
+    let whole = from.is_some_and(|cursor| cursor == b"0") && our_cursor.text() == b"0" && their_cursor.text() == b"0";
+    if !whole {
         return true;
     }
     let numbers = |items: &Reply| {

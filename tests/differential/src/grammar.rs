@@ -26,6 +26,7 @@ pub struct Shape {
     /// Lower-case name, `object|encoding`.
     pub name: String,
     group: String,
+    blocking: bool,
     arguments: Vec<Argument>,
 }
 
@@ -55,10 +56,17 @@ impl Grammar {
     /// One command, chosen and filled in by `seed`; mostly well formed.
     pub fn command(&self, seed: u64) -> Command {
         let mut draw = Draw::new(seed);
-        let shape = &self.shapes[draw.below(self.shapes.len())];
+        let mut shape = &self.shapes[draw.below(self.shapes.len())];
+        // Those that may block take milliseconds when they do: a quarter of them is enough.
+        if shape.blocking && draw.chance(75) {
+            shape = &self.shapes[draw.below(self.shapes.len())];
+        }
         let mut words = shape.words.clone();
         generate_all(shape, &shape.arguments, &mut draw, &mut words);
-        mutate(&mut words, shape.words.len(), &mut draw);
+        // An odd word as a timeout could mean for ever.
+        if !shape.blocking {
+            mutate(&mut words, shape.words.len(), &mut draw);
+        }
         known::tame(&shape.name, &mut words, &mut draw);
         words
     }
@@ -84,7 +92,8 @@ fn collect(name: &str, words: Vec<Vec<u8>>, group: &str, docs: &Reply, shapes: &
         return;
     }
     let arguments = field(docs, "arguments").map_or_else(Vec::new, |list| list.items().iter().map(argument).collect());
-    shapes.push(Shape { words, name: name.to_string(), group: group.to_string(), arguments });
+    let blocking = arguments.iter().any(|one| one.name == "timeout");
+    shapes.push(Shape { words, name: name.to_string(), group: group.to_string(), blocking, arguments });
 }
 
 fn argument(docs: &Reply) -> Argument {

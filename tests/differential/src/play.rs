@@ -132,7 +132,8 @@ impl Game<'_> {
                 command.extend(rest.iter().map(|word| word.as_bytes().to_vec()));
                 command
             };
-            let kind = self.round(&[on_key("TYPE", &[]), on_key("OBJECT ENCODING", &[]), on_key("TTL", &[])])?.remove(0);
+            let kind =
+                self.round(&[on_key("TYPE", &[]), on_key("OBJECT ENCODING", &[]), on_key("TTL", &[])])?.remove(0);
             let contents = match kind.text() {
                 b"string" => on_key("GET", &[]),
                 b"list" => on_key("LRANGE", &["0", "-1"]),

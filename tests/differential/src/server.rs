@@ -31,7 +31,8 @@ impl Server {
         let port = free_port()?;
         let mut command = Command::new(program);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.args(["--enable-debug-command", "yes", "--dir", "/tmp"]);
+        // It looks at its blocked clients' timeouts `hz` times a second.
+        command.args(["--enable-debug-command", "yes", "--dir", "/tmp", "--hz", "500"]);
         Server::start(command, port)
     }
 

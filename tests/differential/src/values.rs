@@ -126,7 +126,19 @@ impl Draw {
     /// A glob pattern.
     pub fn pattern(&mut self) -> Vec<u8> {
         self.one(&[
-            &b"*"[..], b"?1", b"l*", b"*2", b"[st]*", b"[^s]*", b"[a-m]?", b"m*", b"\\*", b"[", b"", b"**1**", b"nosuch*",
+            &b"*"[..],
+            b"?1",
+            b"l*",
+            b"*2",
+            b"[st]*",
+            b"[^s]*",
+            b"[a-m]?",
+            b"m*",
+            b"\\*",
+            b"[",
+            b"",
+            b"**1**",
+            b"nosuch*",
         ])
         .to_vec()
     }
@@ -134,8 +146,22 @@ impl Draw {
     /// A word that fits nowhere.
     pub fn odd(&mut self) -> Vec<u8> {
         let words: [&[u8]; 16] = [
-            b"", b"abc", b"-1", b"0", b"1.5", b"nan", b"NX", b"LIMIT", b"WITHSCORES", b"COUNT", b"\x00\xff", b" 1", b"1 ",
-            b"99999999999999999999", b"-inf", b"(1",
+            b"",
+            b"abc",
+            b"-1",
+            b"0",
+            b"1.5",
+            b"nan",
+            b"NX",
+            b"LIMIT",
+            b"WITHSCORES",
+            b"COUNT",
+            b"\x00\xff",
+            b" 1",
+            b"1 ",
+            b"99999999999999999999",
+            b"-inf",
+            b"(1",
         ];
         self.one(&words).to_vec()
     }
@@ -174,7 +200,7 @@ impl Draw {
             Place::UnixSeconds => *self.one(&[4_000_000_000, 3_000_000_000, 1, 0, -1]),
             Place::UnixMilliseconds => *self.one(&[4_000_000_000_000, 3_000_000_000_123, 1, 0, -1]),
             Place::Database => *self.one(&[0, 1, 2, 15, 16, -1]),
-            Place::Value | Place::Timeout => *self.one(&[0, 1, -1, 2, 10, 100, -100, 12345, 4_611_686_018_427_387_904]),
+            Place::Value => *self.one(&[0, 1, -1, 2, 10, 100, -100, 12345, 4_611_686_018_427_387_904]),
         };
         number.to_string().into_bytes()
     }
@@ -182,9 +208,32 @@ impl Draw {
     /// A floating-point number, as text.
     pub fn double(&mut self, place: Place) -> Vec<u8> {
         const NUMBERS: [&str; 26] = [
-            "0", "1", "2", "3", "1.5", "-1", "-2.5", "10", "100", "0.1", "0.2", "3.14159265358979", "1e3", "1e21", "1e-7",
-            "-0", "inf", "-inf", "+inf", "1.7976931348623157e308", "5e-324", "0.30000000000000004", "123456789012345678",
-            "nan", "x", "",
+            "0",
+            "1",
+            "2",
+            "3",
+            "1.5",
+            "-1",
+            "-2.5",
+            "10",
+            "100",
+            "0.1",
+            "0.2",
+            "3.14159265358979",
+            "1e3",
+            "1e21",
+            "1e-7",
+            "-0",
+            "inf",
+            "-inf",
+            "+inf",
+            "1.7976931348623157e308",
+            "5e-324",
+            "0.30000000000000004",
+            "123456789012345678",
+            "nan",
+            "x",
+            "",
         ];
         match place {
             Place::Timeout => self.integer(place),
@@ -197,7 +246,9 @@ impl Draw {
     pub fn string(&mut self, command: &str, argument: &str) -> Vec<u8> {
         match argument {
             "min" | "max" | "start" | "stop" | "end" => self.bound(command),
-            "encoding" => self.one(&["u8", "i8", "u16", "i5", "u1", "i64", "u63", "u64", "i65", "x"]).as_bytes().to_vec(),
+            "encoding" => {
+                self.one(&["u8", "i8", "u16", "i5", "u1", "i64", "u63", "u64", "i65", "x"]).as_bytes().to_vec()
+            }
             "operation" => self.one(&["AND", "OR", "XOR", "NOT", "and", "NOPE"]).as_bytes().to_vec(),
             "offset" if command.starts_with("bitfield") => {
                 self.one(&["0", "1", "#0", "#1", "#3", "7", "100", "-1", "x"]).as_bytes().to_vec()
@@ -217,7 +268,9 @@ impl Draw {
         if command.starts_with("zrange") && !command.contains("by") && self.chance(60) {
             return self.integer(Place::Index);
         }
-        self.one(&["-inf", "+inf", "0", "1", "(1", "(2.5", "5", "10", "-3", "(-inf", "nan", "(", "x"]).as_bytes().to_vec()
+        self.one(&["-inf", "+inf", "0", "1", "(1", "(2.5", "5", "10", "-3", "(-inf", "nan", "(", "x"])
+            .as_bytes()
+            .to_vec()
     }
 
     /// A value, element, member or field.

@@ -37,8 +37,7 @@ fn compare(name: &str, groups: &[&str], transactions: u64) {
     let sequences = (any::<bool>(), prop::collection::vec(any::<u64>().no_shrink(), 1..60));
     let limit = Duration::from_secs(number("SECONDS_EACH", 10));
     let started = Instant::now();
-    let mut seed = [0; 32];
-    seed[..8].copy_from_slice(&number("SEED", 1).to_le_bytes());
+    let mut seed = number("SEED", 1);
     let config = Config {
         cases: BATCH,
         failure_persistence: None,
@@ -46,9 +45,14 @@ fn compare(name: &str, groups: &[&str], transactions: u64) {
         max_shrink_time: 60_000,
         ..Config::default()
     };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
     let mut sequences_played = 0;
     while started.elapsed() < limit {
+        // A runner plays its number of cases once.
+        let mut seed_bytes = [0; 32];
+        seed_bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        seed = seed.wrapping_add(1 << 32);
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes);
+        let mut runner = TestRunner::new_with_rng(config.clone(), rng);
         let result = runner.run(&sequences, |(resp3, seeds)| {
             let commands: Vec<Command> = seeds.into_iter().map(choose).collect();
             pair.borrow_mut().play(&commands, resp3).map_err(|difference| TestCaseError::fail(difference.to_string()))
@@ -67,7 +71,8 @@ fn compare(name: &str, groups: &[&str], transactions: u64) {
     println!("{name}: {sequences_played} sequences, {total} replies compared");
     for shape in &grammar.shapes {
         let first = shape.name.split('|').next().unwrap_or_default();
-        let (compared, served) = (pair.compared.get(first).copied().unwrap_or(0), pair.served.get(first).copied().unwrap_or(0));
+        let (compared, served) =
+            (pair.compared.get(first).copied().unwrap_or(0), pair.served.get(first).copied().unwrap_or(0));
         assert!(compared > 0 || sequences_played < 200, "{} was never compared", shape.name);
         if limit >= LONG {
             assert!(compared >= OFTEN, "{} was compared {compared} times only", shape.name);
