@@ -113,6 +113,7 @@ pub struct Table<T> {
     /// Segments that are as deep as the directory.
     deepest: u32,
     len: usize,
+    merges: u64,
 }
 
 /// `hashbrown` takes its tag from the top bits and its bucket from the low ones. The top bits are alike within a segment,
@@ -125,7 +126,7 @@ const fn inner(hash: u64) -> u64 {
 impl<T: Keyed> Table<T> {
     /// An empty table; allocates nothing.
     pub const fn new(hashing: Hashing) -> Self {
-        Self { hashing, directory: Vec::new(), segments: Vec::new(), depth: 0, deepest: 0, len: 0 }
+        Self { hashing, directory: Vec::new(), segments: Vec::new(), depth: 0, deepest: 0, len: 0, merges: 0 }
     }
 
     /// The hash function, for a table beside this one.
@@ -146,6 +147,11 @@ impl<T: Keyed> Table<T> {
     /// Number of segments.
     pub fn segments(&self) -> usize {
         self.segments.len()
+    }
+
+    /// Number of merges so far: a merge gives another segment the number of the one that is gone.
+    pub const fn merges(&self) -> u64 {
+        self.merges
     }
 
     /// Total number of buckets, used or not.
@@ -387,6 +393,7 @@ impl<T: Keyed> Table<T> {
             return;
         }
         let mut removed = self.segments.swap_remove(gone);
+        self.merges += 1;
         let kept = &mut self.segments[keep];
         for t in removed.items.drain() {
             let hash = rehash(&t);
@@ -426,7 +433,7 @@ impl<T: Keyed> Table<T> {
 
     /// Drops everything at once. For a large table use [`free_step`](Self::free_step) until it says 0.
     pub fn clear(&mut self) {
-        *self = Self::new(self.hashing);
+        *self = Self { merges: self.merges + 1, ..Self::new(self.hashing) };
     }
 
     /// Drops items of a table that nobody looks into any more, segment by segment until at least `n` are gone; returns

@@ -1,0 +1,52 @@
+//! Commands that wait: for a key, or for a time.
+//!
+//! A waiting command is kept with its arguments and carried out again when one of its keys was changed into something of
+//! the type it waits for. Clients that wait for the same key are served in the order in which they came; one that is
+//! carried out and has to go on waiting keeps its place.
+
+use crate::command::Command;
+use crate::session::args::OwnedArgs;
+use crate::value::Type;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// What is being waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// One of the keys becoming a collection of this type.
+    Key(Type),
+    /// The time alone (the reply when it comes is `+OK`).
+    Time,
+    /// CLIENT PAUSE to end; then the command is carried out for the first time.
+    Pause,
+}
+
+/// A waiting command.
+#[derive(Debug)]
+pub struct Blocked {
+    /// What it waits for.
+    pub wait: Wait,
+    /// Database of the keys.
+    pub db: usize,
+    /// The keys.
+    pub keys: Vec<Box<[u8]>>,
+    /// When it gives up, monotonic time in us; None: never.
+    pub until_us: Option<u64>,
+    /// The command.
+    pub command: &'static Command,
+    /// Its arguments.
+    pub args: OwnedArgs,
+    /// When it began, monotonic time in us.
+    pub since_us: u64,
+}
+
+/// What a handler asks for: to wait for some keys.
+#[derive(Debug)]
+pub struct WaitRequest {
+    /// What is being waited for.
+    pub wait: Wait,
+    /// The keys.
+    pub keys: Vec<Box<[u8]>>,
+    /// When to give up, monotonic time in us; None: never.
+    pub until_us: Option<u64>,
+}

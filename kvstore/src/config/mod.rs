@@ -1,0 +1,200 @@
+//! Configuration: Redis's parameters by name, with the ones that the engine reads often as fields.
+
+mod params;
+mod value;
+
+pub use params::{PARAMS, Param};
+pub use value::{Kind, Value, format_memory, parse_memory};
+
+use crate::encoding::quicklist::NodeLimit;
+use crate::error::Error;
+use crate::error_text;
+use crate::table::Hashing;
+use crate::types::hash::HashLimits;
+use crate::types::set::SetLimits;
+use crate::types::zset::ZSetLimits;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Output limits of one class of clients (`client-output-buffer-limit`); 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Beyond this the client is closed at once, in bytes.
+    pub hard: u64,
+    /// Beyond this it is closed after a time, in bytes.
+    pub soft: u64,
+    /// That time, in seconds.
+    pub soft_seconds: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Config {
+    values: Vec<Value>,
+    /// `maxmemory`, in bytes; 0: no limit but the machine's.
+    pub maxmemory: u64,
+    /// `requirepass`.
+    pub requirepass: Vec<u8>,
+    /// `proto-max-bulk-len`, in bytes.
+    pub proto_max_bulk_len: i64,
+    /// `client-query-buffer-limit`, in bytes.
+    pub query_buffer_limit: usize,
+    /// `client-output-buffer-limit` of normal clients, replicas and subscribers.
+    pub output_limits: [OutputLimit; 3],
+    /// `timeout`, in seconds; 0: none.
+    pub timeout_s: u64,
+    /// `maxclients`.
+    pub maxclients: usize,
+    /// `notify-keyspace-events`, as a mask.
+    pub notify_mask: u32,
+    /// `slowlog-log-slower-than`, in us; negative: nothing is logged.
+    pub slowlog_us: i64,
+    /// `slowlog-max-len`.
+    pub slowlog_len: usize,
+    /// `latency-monitor-threshold`, in ms; 0: off.
+    pub latency_threshold_ms: u64,
+    /// `list-max-listpack-size`.
+    pub list_limit: NodeLimit,
+    /// Limits of compact hashes.
+    pub hash: HashLimits,
+    /// Limits of compact sets.
+    pub set: SetLimits,
+    /// Limits of compact sorted sets.
+    pub zset: ZSetLimits,
+    /// `enable-debug-command`.
+    pub debug_command: bool,
+}
+
+impl Config {
+    /// The default configuration with some parameters set otherwise (the boot line, the command line). Errs with the text
+    /// that CONFIG SET would give.
+    pub fn new<'a>(hashing: Hashing, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, Error> {
+        let mut config = Self {
+            values: Vec::new(),
+            maxmemory: 0,
+            requirepass: Vec::new(),
+            proto_max_bulk_len: 0,
+            query_buffer_limit: 0,
+            output_limits: [OutputLimit::default(); 3],
+            timeout_s: 0,
+            maxclients: 0,
+            notify_mask: 0,
+            slowlog_us: 0,
+            slowlog_len: 0,
+            latency_threshold_ms: 0,
+            list_limit: NodeLimit::new(-2),
+            hash: HashLimits { listpack_entries: 0, listpack_value: 0, hashing },
+            set: SetLimits { intset_entries: 0, listpack_entries: 0, listpack_value: 0, hashing },
+            zset: ZSetLimits { listpack_entries: 0, listpack_value: 0, hashing },
+            debug_command: false,
+        };
+        for p in PARAMS {
+            config.values.push(p.kind.parse(p.default.as_bytes()).map_err(|e| error_text!("{}: {e}", p.name))?);
+        }
+        for (name, value) in overrides {
+            let Some(index) = find(name.as_bytes()) else { return Err(error_text!("ERR unknown option '{name}'")) };
+            config.values[index] = PARAMS[index]
+                .kind
+                .parse(value.as_bytes())
+                .map_err(|e| error_text!("ERR bad value '{value}' for '{name}': {e}"))?;
+        }
+        config.refresh();
+        Ok(config)
+    }
+
+    /// A parameter's value as text.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let index = find(name.as_bytes())?;
+        Some(PARAMS[index].kind.format(&self.values[index]))
+    }
+
+    /// Parameters whose name (or alias) matches, with their values.
+    pub fn matching(&self, matches: impl Fn(&[u8]) -> bool) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        for (p, value) in PARAMS.iter().zip(&self.values) {
+            for name in [p.name, p.alias] {
+                if !name.is_empty() && matches(name.as_bytes()) {
+                    found.push((name, p.kind.format(value)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Sets several parameters, all or none of them. The error is CONFIG SET's.
+    pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        let mut new: Vec<(usize, Value)> = Vec::new();
+        let failed = |name: &str, why: &str| {
+            error_text!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        };
+        for (name, text) in pairs {
+            let Some(index) = find(name) else {
+                let name = crate::text::printable(name, 128);
+                return Err(error_text!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"));
+            };
+            let p = &PARAMS[index];
+            let given = crate::text::printable(name, 128);
+            if !p.mutable {
+                return Err(failed(&given, "can't set immutable config"));
+            }
+            if new.iter().any(|(i, _)| *i == index) {
+                return Err(failed(&given, "duplicate parameter"));
+            }
+            let old = &self.values[index];
+            new.push((index, p.kind.parse_over(text, old).map_err(|why| failed(&given, &why))?));
+        }
+        for (index, value) in new {
+            self.values[index] = value;
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        match find(name.as_bytes()).map(|i| &self.values[i]) {
+            Some(Value::Number(n)) => *n,
+            _ => 0,
+        }
+    }
+
+    fn text(&self, name: &str) -> &[u8] {
+        match find(name.as_bytes()).map(|i| &self.values[i]) {
+            Some(Value::Text(t)) => t,
+            _ => &[],
+        }
+    }
+
+    /// Brings the fields up to date.
+    fn refresh(&mut self) {
+        self.maxmemory = self.number("maxmemory") as u64;
+        self.requirepass = self.text("requirepass").to_vec();
+        self.proto_max_bulk_len = self.number("proto-max-bulk-len");
+        self.query_buffer_limit = self.number("client-query-buffer-limit") as usize;
+        if let Some(Value::OutputLimits(limits)) = find(b"client-output-buffer-limit").map(|i| &self.values[i]) {
+            self.output_limits = *limits;
+        }
+        self.timeout_s = self.number("timeout") as u64;
+        self.maxclients = self.number("maxclients") as usize;
+        self.notify_mask = self.number("notify-keyspace-events") as u32;
+        self.slowlog_us = self.number("slowlog-log-slower-than");
+        self.slowlog_len = self.number("slowlog-max-len") as usize;
+        self.latency_threshold_ms = self.number("latency-monitor-threshold") as u64;
+        self.list_limit = NodeLimit::new(self.number("list-max-listpack-size"));
+        self.hash.listpack_entries = self.number("hash-max-listpack-entries") as usize;
+        self.hash.listpack_value = self.number("hash-max-listpack-value") as usize;
+        self.set.intset_entries = self.number("set-max-intset-entries") as usize;
+        self.set.listpack_entries = self.number("set-max-listpack-entries") as usize;
+        self.set.listpack_value = self.number("set-max-listpack-value") as usize;
+        self.zset.listpack_entries = self.number("zset-max-listpack-entries") as usize;
+        self.zset.listpack_value = self.number("zset-max-listpack-value") as usize;
+        self.debug_command = self.text("enable-debug-command") != b"no";
+    }
+}
+
+/// Number of the parameter of this name or alias, in any case.
+fn find(name: &[u8]) -> Option<usize> {
+    PARAMS.iter().position(|p| {
+        p.name.as_bytes().eq_ignore_ascii_case(name)
+            || (!p.alias.is_empty() && p.alias.as_bytes().eq_ignore_ascii_case(name))
+    })
+}

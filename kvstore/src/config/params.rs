@@ -1,0 +1,67 @@
+//! The parameters that there are. Those of features that are not there are not listed.
+
+use super::Kind;
+
+/// A configuration parameter.
+#[derive(Debug)]
+pub struct Param {
+    /// Name.
+    pub name: &'static str,
+    /// Second name, or empty.
+    pub alias: &'static str,
+    /// Type and bounds.
+    pub kind: Kind,
+    /// Default, as text.
+    pub default: &'static str,
+    /// Whether CONFIG SET may change it.
+    pub mutable: bool,
+}
+
+const fn param(name: &'static str, kind: Kind, default: &'static str) -> Param {
+    Param { name, alias: "", kind, default, mutable: true }
+}
+
+const fn aliased(name: &'static str, alias: &'static str, kind: Kind, default: &'static str) -> Param {
+    Param { name, alias, kind, default, mutable: true }
+}
+
+const fn fixed(name: &'static str, kind: Kind, default: &'static str) -> Param {
+    Param { name, alias: "", kind, default, mutable: false }
+}
+
+const MANY: i64 = i64::MAX;
+const INT: i64 = i32::MAX as i64;
+
+/// All parameters, sorted by name.
+pub const PARAMS: &[Param] = &[
+    fixed("appendonly", Kind::Bool, "no"),
+    param(
+        "client-output-buffer-limit",
+        Kind::OutputLimits,
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+    ),
+    param("client-query-buffer-limit", Kind::Memory(1024 * 1024, MANY), "1073741824"),
+    fixed("databases", Kind::Int(1, INT), "16"),
+    fixed("enable-debug-command", Kind::Word(&["no", "yes", "local"]), "no"),
+    aliased("hash-max-listpack-entries", "hash-max-ziplist-entries", Kind::Int(0, MANY), "512"),
+    aliased("hash-max-listpack-value", "hash-max-ziplist-value", Kind::Int(0, MANY), "64"),
+    param("latency-monitor-threshold", Kind::Int(0, MANY), "0"),
+    aliased("list-max-listpack-size", "list-max-ziplist-size", Kind::Int(-(1 << 31), INT), "-2"),
+    param("maxclients", Kind::Int(1, u32::MAX as i64), "10000"),
+    param("maxmemory", Kind::Memory(0, MANY), "0"),
+    param("maxmemory-policy", Kind::Word(&["noeviction"]), "noeviction"),
+    param("notify-keyspace-events", Kind::Events, ""),
+    fixed("port", Kind::Int(0, 65535), "5555"),
+    fixed("protected-mode", Kind::Bool, "no"),
+    param("proto-max-bulk-len", Kind::Memory(1024 * 1024, MANY), "536870912"),
+    param("requirepass", Kind::Text, ""),
+    fixed("save", Kind::Text, ""),
+    param("set-max-intset-entries", Kind::Int(0, MANY), "512"),
+    param("set-max-listpack-entries", Kind::Int(0, MANY), "128"),
+    param("set-max-listpack-value", Kind::Int(0, MANY), "64"),
+    param("slowlog-log-slower-than", Kind::Int(-1, MANY), "10000"),
+    param("slowlog-max-len", Kind::Int(0, MANY), "128"),
+    param("timeout", Kind::Int(0, INT), "0"),
+    aliased("zset-max-listpack-entries", "zset-max-ziplist-entries", Kind::Int(0, MANY), "128"),
+    aliased("zset-max-listpack-value", "zset-max-ziplist-value", Kind::Int(0, MANY), "64"),
+];

@@ -1,0 +1,124 @@
+//! What a command handler reaches beside the keys and its own session.
+
+use crate::blocking::WaitRequest;
+use crate::clients::Clients;
+use crate::commands::table::Index;
+use crate::config::Config;
+use crate::machine::{Identity, Machine};
+use crate::pubsub::PubSub;
+use crate::random::Rng;
+use crate::reply::Reply;
+use crate::session::ClientId;
+use crate::slowlog::Slowlog;
+use crate::stats::Stats;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// What the platform is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerEvent {
+    /// Stop serving; the machine powers off, the process ends.
+    Shutdown,
+}
+
+/// Commands that are held back (CLIENT PAUSE).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pause {
+    /// Until when, monotonic time in us; 0: nothing is held back.
+    pub until_us: u64,
+    /// Whether only writes are.
+    pub writes_only: bool,
+}
+
+/// See the [module](self).
+pub struct Core {
+    /// Configuration.
+    pub config: Config,
+    /// The other sessions.
+    pub clients: Clients,
+    /// Counters.
+    pub stats: Stats,
+    /// Random numbers.
+    pub rng: Rng,
+    /// The machine.
+    pub machine: Box<dyn Machine>,
+    /// Facts that INFO shows.
+    pub identity: Identity,
+    /// The way from a name to a command.
+    pub index: Index,
+    /// Who is subscribed to what.
+    pub pubsub: PubSub,
+    /// What took long.
+    pub slowlog: Slowlog,
+    /// Run id that INFO shows: 40 hexadecimal digits.
+    pub run_id: [u8; 40],
+    /// Monotonic time of the present batch, in us.
+    pub now_us: u64,
+    /// Unix time of the present batch, in us.
+    pub unix_us: i64,
+    /// Monotonic time when the server started, in us.
+    pub started_us: u64,
+    /// What the present command asks to wait for.
+    pub wait_request: Option<WaitRequest>,
+    /// When waiting clients give up: monotonic time in us, client.
+    pub timers: BTreeSet<(u64, ClientId)>,
+    /// Number of waiting clients.
+    pub blocked: usize,
+    /// Sessions that get a line for every command.
+    pub monitors: Vec<ClientId>,
+    /// Until when the whole engine sleeps (DEBUG SLEEP), monotonic time in us; 0: awake.
+    pub asleep_until_us: u64,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// Sessions whose input is held back.
+    pub held: Vec<ClientId>,
+    /// What the platform is to do.
+    pub event: Option<ServerEvent>,
+    /// Number that the next session gets.
+    pub next_client_id: u64,
+}
+
+impl Core {
+    /// Unix time of the present batch, in ms.
+    pub const fn now_ms(&self) -> i64 {
+        self.unix_us / 1000
+    }
+
+    /// Bytes that are kept free for small things: replies, records, buffers of sessions.
+    fn reserve(&self) -> usize {
+        (self.machine.total_memory() / 32).clamp(256 * 1024, 16 * 1024 * 1024)
+    }
+
+    /// Bytes that may still be asked for.
+    pub fn available(&self) -> usize {
+        self.machine.total_memory().saturating_sub(self.machine.used_memory()).saturating_sub(self.reserve())
+    }
+
+    /// Whether so many bytes more may be asked for.
+    pub fn affordable(&self, bytes: usize) -> bool {
+        bytes < 4_096 || bytes <= self.available()
+    }
+
+    /// Whether writes that need memory are refused.
+    #[inline]
+    pub fn over_maxmemory(&self) -> bool {
+        let max = self.config.maxmemory;
+        max != 0 && self.machine.used_memory() as u64 > max
+    }
+
+    /// Most bytes of output that a session may own: never more than a quarter of memory, nor half of what is left.
+    pub fn output_limit(&self) -> usize {
+        let total = self.machine.total_memory();
+        (total / 4).min(total.saturating_sub(self.machine.used_memory()) / 2)
+    }
+
+    /// Writes something to a session other than the present one, and has the platform look at it.
+    pub fn send_to(&mut self, id: ClientId, write: impl FnOnce(&mut Reply<'_>)) {
+        let limit = self.output_limit();
+        let Some(session) = self.clients.get_mut(id) else { return };
+        session.out.set_limit(limit.max(session.out.owned()));
+        write(&mut Reply { out: &mut session.out, resp3: session.client.resp3 });
+        self.clients.list_id(id);
+    }
+}

@@ -1,0 +1,301 @@
+//! One database as a command sees it.
+
+use super::{Db, Effect, Event, Keyspace, event};
+use crate::error::Error;
+use crate::session::args::OwnedArgs;
+use crate::table::Pos;
+use crate::types::hash::Hash;
+use crate::types::list::List;
+use crate::types::set::Set;
+use crate::types::zset::ZSet;
+use crate::value::{Item, ItemExt, Object, boxed};
+use barium_cell::{Record, View, ViewMut};
+
+/// See the [module](self). All lookups treat a key whose time has come as absent, and remove it.
+#[derive(Debug)]
+pub struct Keys<'a> {
+    /// The whole keyspace.
+    pub space: &'a mut Keyspace,
+    /// Number of the database, below the number of databases.
+    pub db: usize,
+    /// Whether lookups move the keys' access clocks on (not with CLIENT NO-TOUCH).
+    pub touch: bool,
+}
+
+/// The four accessors of a collection type.
+macro_rules! accessors {
+    ($variant:ident, $type:ty, $read:ident, $write:ident, $create:ident) => {
+        #[doc = concat!("The ", stringify!($variant), " at a key, for reading. Errs if the key holds another type.")]
+        pub fn $read(&mut self, key: &[u8]) -> Result<Option<&$type>, Error> {
+            match self.read(key).map(Item::view) {
+                None => Ok(None),
+                Some(View::Object(Object::$variant(v))) => Ok(Some(v)),
+                Some(_) => Err(Error::WrongType),
+            }
+        }
+
+        #[doc = concat!("The ", stringify!($variant), " at a key, to be changed. Errs if the key holds another type.")]
+        pub fn $write(&mut self, key: &[u8]) -> Result<Option<&mut $type>, Error> {
+            match self.write(key).map(Item::view_mut) {
+                None => Ok(None),
+                Some(ViewMut::Object(Object::$variant(v))) => Ok(Some(v)),
+                Some(_) => Err(Error::WrongType),
+            }
+        }
+
+        #[doc = concat!("The ", stringify!($variant), " at a key, put there by `new` if there is no such key. Errs if the key holds another type.")]
+        pub fn $create(&mut self, key: &[u8], new: impl FnOnce() -> $type) -> Result<&mut $type, Error> {
+            let pos = match self.find(key) {
+                Some(pos) => pos,
+                None => self.add_object(key, Object::$variant(new()))?,
+            };
+            match self.db_mut().table.at_mut(pos).map(Item::view_mut) {
+                Some(ViewMut::Object(Object::$variant(v))) => Ok(v),
+                _ => Err(Error::WrongType),
+            }
+        }
+    };
+}
+
+impl Keys<'_> {
+    accessors!(List, List, list, list_mut, list_or_new);
+    accessors!(Set, Set, set, set_mut, set_or_new);
+    accessors!(ZSet, ZSet, zset, zset_mut, zset_or_new);
+    accessors!(Hash, Hash, hash, hash_mut, hash_or_new);
+
+    /// The same for a shorter time.
+    pub const fn reborrow(&mut self) -> Keys<'_> {
+        Keys { space: self.space, db: self.db, touch: self.touch }
+    }
+
+    /// Another database.
+    pub const fn in_db(&mut self, db: usize) -> Keys<'_> {
+        Keys { space: self.space, db, touch: self.touch }
+    }
+
+    /// The database.
+    #[inline]
+    pub fn db(&self) -> &Db {
+        &self.space.dbs[self.db]
+    }
+
+    /// The database, to be changed.
+    #[inline]
+    pub fn db_mut(&mut self) -> &mut Db {
+        &mut self.space.dbs[self.db]
+    }
+
+    /// Present Unix time, in ms.
+    pub const fn now_ms(&self) -> i64 {
+        self.space.now_ms
+    }
+
+    /// Finds a key, without counting or touching it.
+    #[inline]
+    pub fn find(&mut self, key: &[u8]) -> Option<Pos> {
+        let pos = self.db().table.find(key)?;
+        if let Some(at) = self.db().table.at(pos)?.deadline()
+            && at < self.space.now_ms
+        {
+            self.expire(key);
+            return None;
+        }
+        Some(pos)
+    }
+
+    /// Looks at a key, without counting or touching it.
+    pub fn peek(&mut self, key: &[u8]) -> Option<&Item> {
+        let pos = self.find(key)?;
+        self.db().table.at(pos)
+    }
+
+    /// Whether there is such a key.
+    pub fn exists(&mut self, key: &[u8]) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Looks a key up for reading: counts a hit or a miss and moves the access clock.
+    #[inline]
+    pub fn read(&mut self, key: &[u8]) -> Option<&Item> {
+        let Some(pos) = self.find(key) else {
+            self.space.stats.misses += 1;
+            self.notify(event::KEY_MISS, "keymiss", key);
+            return None;
+        };
+        self.space.stats.hits += 1;
+        self.touch_at(pos);
+        self.db().table.at(pos)
+    }
+
+    #[inline]
+    fn touch_at(&mut self, pos: Pos) {
+        let clock = self.space.clock();
+        if self.touch
+            && self.db().table.at(pos).is_some_and(|item| item.clock() != clock)
+            && let Some(item) = self.db_mut().table.at_mut(pos)
+        {
+            item.set_clock(clock);
+        }
+    }
+
+    /// Looks a key up to change its value. The caller says [`modified`](Self::modified) when it has.
+    #[inline]
+    pub fn write(&mut self, key: &[u8]) -> Option<&mut Item> {
+        let pos = self.find(key)?;
+        self.touch_at(pos);
+        self.db_mut().table.at_mut(pos)
+    }
+
+    /// The item at a position that a lookup gave.
+    pub fn at_mut(&mut self, pos: Pos) -> Option<&mut Item> {
+        self.db_mut().table.at_mut(pos)
+    }
+
+    /// Adds an item under a key that is not there.
+    pub fn add(&mut self, mut item: Item) -> Result<Pos, Error> {
+        item.set_clock(self.space.clock());
+        let deadline = item.deadline();
+        let pos = self.db_mut().table.insert(item).map_err(|_| Error::OutOfMemory)?;
+        if let Some(at) = deadline {
+            self.db_mut().volatile += 1;
+            self.note_deadline(pos, at);
+        }
+        if self.space.notify_mask & event::NEW != 0
+            && let Some(key) = self.db().table.at(pos).map(|i| alloc::boxed::Box::<[u8]>::from(i.key()))
+        {
+            self.notify(event::NEW, "new", &key);
+        }
+        Ok(pos)
+    }
+
+    /// Adds an object under a key that is not there.
+    pub fn add_object(&mut self, key: &[u8], object: Object) -> Result<Pos, Error> {
+        let tag = object.type_of() as u8;
+        self.add(Record::with_object(key, tag, boxed(object))?)
+    }
+
+    /// Puts an object at a key, whatever was there; a deadline is cleared. Says nothing to anybody.
+    pub fn set_object(&mut self, key: &[u8], object: Object) -> Result<(), Error> {
+        let tag = object.type_of() as u8;
+        let Some(pos) = self.find(key) else { return self.add_object(key, object).map(drop) };
+        let clock = self.space.clock();
+        let Some(item) = self.at_mut(pos) else { return Ok(()) };
+        let old = item.set_object(tag, boxed(object))?;
+        item.set_clock(clock);
+        if let Some(old) = old {
+            self.space.lazy.push_object(old);
+        }
+        self.set_deadline_at(pos, None)
+    }
+
+    /// Takes a key out.
+    pub fn take(&mut self, key: &[u8]) -> Option<Item> {
+        let pos = self.find(key)?;
+        self.take_at(pos)
+    }
+
+    fn take_at(&mut self, pos: Pos) -> Option<Item> {
+        let item = self.db_mut().table.remove_at(pos)?;
+        if item.deadline().is_some() {
+            self.db_mut().volatile -= 1;
+        }
+        Some(item)
+    }
+
+    /// Removes a key, expired or not; a large value is freed later. Says nothing to anybody.
+    pub(super) fn delete(&mut self, key: &[u8]) -> bool {
+        let Some(pos) = self.db().table.find(key) else { return false };
+        let Some(item) = self.take_at(pos) else { return false };
+        self.space.lazy.drop_item(item);
+        true
+    }
+
+    /// Removes a key; a large value is freed later. Returns whether there was one. Says nothing to anybody.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        self.find(key).is_some() && self.delete(key)
+    }
+
+    /// Removes a key whose collection has become empty, with the event for it.
+    pub fn remove_if_empty(&mut self, key: &[u8]) -> bool {
+        let empty = self.peek(key).is_some_and(|item| item.elements() == 0);
+        if empty && self.remove(key) {
+            self.notify(event::GENERIC, "del", key);
+        }
+        empty
+    }
+
+    /// A key's deadline: None without such a key, Some(None) without a deadline.
+    pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
+        self.peek(key).map(Item::deadline)
+    }
+
+    /// Sets or clears a key's deadline (Unix time, in ms). Says nothing to anybody.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) -> Result<(), Error> {
+        match self.find(key) {
+            Some(pos) => self.set_deadline_at(pos, deadline),
+            None => Ok(()),
+        }
+    }
+
+    /// Like [`set_deadline`](Self::set_deadline), at a position that a lookup gave.
+    pub fn set_deadline_at(&mut self, pos: Pos, deadline: Option<i64>) -> Result<(), Error> {
+        let Some(item) = self.db_mut().table.at_mut(pos) else { return Ok(()) };
+        let had = item.deadline().is_some();
+        if !had && deadline.is_none() {
+            return Ok(());
+        }
+        item.set_deadline(deadline)?;
+        let d = self.db_mut();
+        d.volatile = d.volatile + usize::from(deadline.is_some()) - usize::from(had);
+        if let Some(at) = deadline {
+            self.note_deadline(pos, at);
+        }
+        Ok(())
+    }
+
+    /// Says that a key's value (or its existence) was changed: counts it, breaks transactions that watch it, and wakes
+    /// clients that wait for it.
+    #[inline]
+    pub fn modified(&mut self, key: &[u8]) {
+        self.space.dirty += 1;
+        let d = &self.space.dbs[self.db];
+        if !d.watched.is_empty() || !d.waiting.is_empty() {
+            self.touch_watchers(key);
+            self.wake(key);
+        }
+    }
+
+    /// Breaks transactions that watch a key.
+    pub(super) fn touch_watchers(&mut self, key: &[u8]) {
+        if let Some(watchers) = self.space.dbs[self.db].watched.get(key) {
+            self.space.touched.extend(watchers);
+        }
+    }
+
+    /// Has the clients that wait for a key looked after when the command has ended.
+    fn wake(&mut self, key: &[u8]) {
+        let db = self.db;
+        if self.space.dbs[db].waiting.contains_key(key)
+            && !self.space.ready.iter().any(|(d, k)| *d == db && **k == *key)
+        {
+            self.space.ready.push((db, key.into()));
+        }
+    }
+
+    /// Publishes a keyspace event when the command has ended, if its class ([`event`]) is wanted.
+    #[inline]
+    pub fn notify(&mut self, class: u32, name: &'static str, key: &[u8]) {
+        if self.space.notify_mask & class != 0 && self.space.notify_mask & (event::KEYSPACE | event::KEYEVENT) != 0 {
+            self.space.events.push(Event { db: self.db, name, key: key.into() });
+        }
+    }
+
+    /// Describes the present command's effect by another command than the one that was given (SPOP's by SREM). Can be
+    /// called more than once.
+    pub fn effect(&mut self, args: &[&[u8]]) {
+        self.space.effect_form = super::EffectForm::Replaced;
+        if self.space.effects_wanted {
+            self.space.effects.push(Effect { db: self.db, args: OwnedArgs::from_slices(args) });
+        }
+    }
+}

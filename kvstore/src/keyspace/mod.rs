@@ -1,0 +1,275 @@
+//! The keyspace: sixteen databases of keys, and everything that a change of a key sets in motion.
+//!
+//! Commands see it through [`Keys`], one database at a time. What a change means for others - watching transactions,
+//! waiting clients, subscribers of keyspace events, the log of effects - is collected in queues here and carried out by
+//! the server when the command has ended.
+
+mod expiry;
+mod keys;
+mod lazy;
+mod strings;
+
+pub use keys::Keys;
+pub use lazy::LazyFree;
+
+use crate::session::args::OwnedArgs;
+use crate::session::{Client, ClientId};
+use crate::table::{Hashing, Table};
+use crate::value::Item;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use expiry::Sweep;
+use hashbrown::HashMap;
+
+/// Number of databases unless configured otherwise.
+pub const DATABASES: usize = 16;
+
+/// Classes of keyspace events, as `notify-keyspace-events` names them.
+#[allow(missing_docs)]
+pub mod event {
+    pub const KEYSPACE: u32 = 1; // K
+    pub const KEYEVENT: u32 = 1 << 1; // E
+    pub const GENERIC: u32 = 1 << 2; // g
+    pub const STRING: u32 = 1 << 3; // $
+    pub const LIST: u32 = 1 << 4; // l
+    pub const SET: u32 = 1 << 5; // s
+    pub const HASH: u32 = 1 << 6; // h
+    pub const ZSET: u32 = 1 << 7; // z
+    pub const EXPIRED: u32 = 1 << 8; // x
+    pub const EVICTED: u32 = 1 << 9; // e
+    pub const STREAM: u32 = 1 << 10; // t
+    pub const KEY_MISS: u32 = 1 << 11; // m
+    pub const LOADED: u32 = 1 << 12;
+    pub const MODULE: u32 = 1 << 13; // d
+    pub const NEW: u32 = 1 << 14; // n
+    pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE; // A
+}
+
+/// Keyed by the engine's own hash.
+pub type KeyMap<V> = HashMap<Box<[u8]>, V, MapHashing>;
+
+/// [`Hashing`] for `hashbrown`'s maps.
+#[derive(Clone, Debug)]
+pub struct MapHashing(pub Hashing);
+
+/// See [`MapHashing`].
+#[derive(Debug)]
+pub struct MapHasher(Hashing, u64);
+
+impl core::hash::BuildHasher for MapHashing {
+    type Hasher = MapHasher;
+    fn build_hasher(&self) -> MapHasher {
+        MapHasher(self.0, 0)
+    }
+}
+
+impl core::hash::Hasher for MapHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.1 = self.1.rotate_left(5) ^ self.0.hash(bytes);
+    }
+    fn finish(&self) -> u64 {
+        self.1
+    }
+}
+
+/// A database.
+#[derive(Debug)]
+pub struct Db {
+    /// Its keys.
+    pub table: Table<Item>,
+    /// Number of keys with a deadline.
+    pub volatile: usize,
+    /// Where active expiry stands.
+    sweep: Sweep,
+    /// Who WATCHes which key.
+    pub watched: KeyMap<Vec<ClientId>>,
+    /// Who waits for which key, in the order in which they came.
+    pub waiting: KeyMap<VecDeque<ClientId>>,
+}
+
+impl Db {
+    fn new(hashing: Hashing) -> Self {
+        let maps = MapHashing(hashing);
+        Self {
+            table: Table::new(hashing),
+            volatile: 0,
+            sweep: Sweep::new(),
+            watched: HashMap::with_hasher(maps.clone()),
+            waiting: HashMap::with_hasher(maps),
+        }
+    }
+}
+
+/// A keyspace event that is to be published.
+#[derive(Debug)]
+pub struct Event {
+    /// Database.
+    pub db: usize,
+    /// Name of the event.
+    pub name: &'static str,
+    /// Key.
+    pub key: Box<[u8]>,
+}
+
+/// A change in the form in which it is logged and replicated.
+#[derive(Debug)]
+pub struct Effect {
+    /// Database.
+    pub db: usize,
+    /// The command.
+    pub args: OwnedArgs,
+}
+
+/// How the present command's effect is described.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EffectForm {
+    /// By the command as it was given, if it changed anything.
+    #[default]
+    Verbatim,
+    /// By what the handler put into the list.
+    Replaced,
+}
+
+/// Counters that INFO shows.
+#[derive(Debug, Default)]
+pub struct KeyStats {
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys removed because their time had come.
+    pub expired: u64,
+    /// Keys removed to make room.
+    pub evicted: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Keyspace {
+    /// The databases.
+    pub dbs: Vec<Db>,
+    /// Present Unix time, in ms; stands still during a command.
+    pub now_ms: i64,
+    /// Counts changes; a command that left it alone changed nothing.
+    pub dirty: u64,
+    /// Counters.
+    pub stats: KeyStats,
+    /// Values whose memory is being given back.
+    pub lazy: LazyFree,
+    /// Classes of events that are published ([`event`]).
+    pub notify_mask: u32,
+    /// Events of the present command.
+    pub events: Vec<Event>,
+    /// Keys that somebody waits for and that the present command changed.
+    pub ready: Vec<(usize, Box<[u8]>)>,
+    /// Clients with a watched key that the present command changed.
+    pub touched: Vec<ClientId>,
+    /// Whether effects are collected.
+    pub effects_wanted: bool,
+    /// Effects of the present command.
+    pub effects: Vec<Effect>,
+    /// How the present command's effect is described.
+    pub effect_form: EffectForm,
+    /// Whether keys whose time has come are removed by the sweep too.
+    pub active_expiry: bool,
+    hashing: Hashing,
+}
+
+impl Keyspace {
+    /// An empty keyspace.
+    pub fn new(hashing: Hashing, databases: usize) -> Self {
+        Self {
+            dbs: (0..databases).map(|_| Db::new(hashing)).collect(),
+            now_ms: 0,
+            dirty: 0,
+            stats: KeyStats::default(),
+            lazy: LazyFree::default(),
+            notify_mask: 0,
+            events: Vec::new(),
+            ready: Vec::new(),
+            touched: Vec::new(),
+            effects_wanted: false,
+            effects: Vec::new(),
+            effect_form: EffectForm::Verbatim,
+            active_expiry: true,
+            hashing,
+        }
+    }
+
+    /// The hash function of its tables.
+    pub const fn hashing(&self) -> Hashing {
+        self.hashing
+    }
+
+    /// One database.
+    pub const fn keys(&mut self, db: usize) -> Keys<'_> {
+        Keys { space: self, db, touch: true }
+    }
+
+    /// Access clock: Unix time in seconds, 24 bits.
+    pub const fn clock(&self) -> u32 {
+        (self.now_ms / 1000) as u32 & 0xff_ffff
+    }
+
+    /// Whether the present command left something to do.
+    #[inline]
+    pub fn has_followups(&self) -> bool {
+        !(self.events.is_empty() && self.ready.is_empty() && self.touched.is_empty() && self.effects.is_empty())
+    }
+
+    /// Empties a database; its memory is given back step by step. Returns how many keys there were.
+    pub fn flush(&mut self, db: usize) -> usize {
+        let hashing = self.hashing;
+        let Some(d) = self.dbs.get_mut(db) else { return 0 };
+        let n = d.table.len();
+        let old = core::mem::replace(&mut d.table, Table::new(hashing));
+        (d.volatile, d.sweep) = (0, Sweep::new());
+        for (key, watchers) in &d.watched {
+            if old.contains(key) {
+                self.touched.extend(watchers);
+            }
+        }
+        self.lazy.push_table(old);
+        n
+    }
+
+    /// Ends a session's WATCHes.
+    pub fn unwatch(&mut self, client: &mut Client) {
+        for (db, key) in core::mem::take(&mut client.watching) {
+            let Some(db) = self.dbs.get_mut(db) else { continue };
+            if let Some(watchers) = db.watched.get_mut(&key) {
+                watchers.retain(|c| *c != client.handle);
+                if watchers.is_empty() {
+                    db.watched.remove(&key);
+                }
+            }
+        }
+        client.watch_broken = false;
+    }
+
+    /// Exchanges the contents of two databases. Who watches or waits stays where they are.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        if a == b || a.max(b) >= self.dbs.len() {
+            return;
+        }
+        let (low, high) = (a.min(b), a.max(b));
+        let (left, right) = self.dbs.split_at_mut(high);
+        let (x, y) = (&mut left[low], &mut right[0]);
+        for d in [&*x, &*y] {
+            for (key, watchers) in &d.watched {
+                if x.table.contains(key) || y.table.contains(key) {
+                    self.touched.extend(watchers);
+                }
+            }
+        }
+        core::mem::swap(&mut x.table, &mut y.table);
+        core::mem::swap(&mut x.volatile, &mut y.volatile);
+        core::mem::swap(&mut x.sweep, &mut y.sweep);
+        for (n, d) in [(low, &*x), (high, &*y)] {
+            for key in d.waiting.keys().filter(|k| d.table.contains(k)) {
+                self.ready.push((n, key.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! String values in the keyspace.
+
+use super::Keys;
+use crate::error::Error;
+use crate::session::output::Shared;
+use crate::value::{INLINE_MAX, Item, ItemExt, Object, Str, Type, boxed};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use barium_cell::{Record, View, ViewMut};
+
+/// Longest string that grows inside its record; beyond it growing is amortised in a buffer of its own, in bytes.
+const GROW_INLINE_MAX: usize = 1_024;
+/// Longest text that can be a 64-bit integer.
+const INT_MAX_LEN: usize = 20;
+
+/// A new string value.
+#[derive(Clone, Copy, Debug)]
+pub enum NewStr<'a> {
+    /// Bytes, to be copied; integers are recognised.
+    Bytes(&'a [u8]),
+    /// A received buffer, to be shared.
+    Shared(&'a Shared),
+}
+
+impl Keys<'_> {
+    /// The string at a key, for reading. Errs if the key holds another type.
+    #[inline]
+    pub fn string(&mut self, key: &[u8]) -> Result<Option<Str<'_>>, Error> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(item) => item.as_str().map(Some).ok_or(Error::WrongType),
+        }
+    }
+
+    /// Like [`string`](Self::string), for a command that will change it: counts no hit.
+    pub fn string_for_write(&mut self, key: &[u8]) -> Result<Option<Str<'_>>, Error> {
+        match self.write(key) {
+            None => Ok(None),
+            Some(item) => item.as_str().map(Some).ok_or(Error::WrongType),
+        }
+    }
+
+    /// Puts a string at a key, whatever was there. Its deadline is cleared unless `keep_deadline`. Says nothing to anybody.
+    pub fn set_string(&mut self, key: &[u8], value: NewStr<'_>, keep_deadline: bool) -> Result<(), Error> {
+        let value = match value {
+            NewStr::Shared(s) if s.len() > INLINE_MAX => return self.set_shared(key, s.clone(), keep_deadline),
+            NewStr::Shared(s) => s.as_slice(),
+            NewStr::Bytes(b) => b,
+        };
+        if value.len() > INLINE_MAX {
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(value.len())?;
+            copy.extend_from_slice(value);
+            return self.set_shared(key, Arc::new(copy), keep_deadline);
+        }
+        if value.len() <= INT_MAX_LEN
+            && let Some(n) = crate::number::parse_i64(value)
+        {
+            return self.set_int(key, n, keep_deadline);
+        }
+        let Some(pos) = self.find(key) else {
+            return self.add(Record::with_bytes(key, Type::String as u8, value)?).map(drop);
+        };
+        let clock = self.space.clock();
+        let Some(item) = self.at_mut(pos) else { return Ok(()) };
+        let old = item.set_bytes(Type::String as u8, value)?;
+        item.set_clock(clock);
+        let volatile = item.deadline().is_some();
+        if let Some(old) = old {
+            self.space.lazy.push_object(old);
+        }
+        if volatile && !keep_deadline { self.set_deadline_at(pos, None) } else { Ok(()) }
+    }
+
+    /// Puts an integer at a key, whatever was there. Says nothing to anybody.
+    pub fn set_int(&mut self, key: &[u8], value: i64, keep_deadline: bool) -> Result<(), Error> {
+        let Some(pos) = self.find(key) else {
+            return self.add(Record::with_int(key, Type::String as u8, value)?).map(drop);
+        };
+        let clock = self.space.clock();
+        let Some(item) = self.at_mut(pos) else { return Ok(()) };
+        let old = item.set_int(Type::String as u8, value)?;
+        item.set_clock(clock);
+        if let Some(old) = old {
+            self.space.lazy.push_object(old);
+        }
+        if keep_deadline { Ok(()) } else { self.set_deadline_at(pos, None) }
+    }
+
+    fn set_shared(&mut self, key: &[u8], value: Shared, keep_deadline: bool) -> Result<(), Error> {
+        let Some(pos) = self.find(key) else { return self.add_object(key, Object::Str(value)).map(drop) };
+        let clock = self.space.clock();
+        let Some(item) = self.at_mut(pos) else { return Ok(()) };
+        let old = item.set_object(Type::RawString as u8, boxed(Object::Str(value)))?;
+        item.set_clock(clock);
+        if let Some(old) = old {
+            self.space.lazy.push_object(old);
+        }
+        if keep_deadline { Ok(()) } else { self.set_deadline_at(pos, None) }
+    }
+
+    /// Stores the result of an in-place change: encoding `raw`, as Redis has it, deadline kept.
+    pub fn set_raw(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if value.len() > INLINE_MAX {
+            return self.set_string(key, NewStr::Bytes(value), true);
+        }
+        match self.find(key) {
+            None => self.add(Record::with_bytes(key, Type::RawString as u8, value)?).map(drop),
+            Some(pos) => {
+                let Some(item) = self.at_mut(pos) else { return Ok(()) };
+                let old = item.set_bytes(Type::RawString as u8, value)?;
+                if let Some(old) = old {
+                    self.space.lazy.push_object(old);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes a string in place after growing it with zeros to at least `len` bytes (creating it if need be). The room is
+    /// reserved fallibly; `affordable` says whether so many bytes more may be asked for. Errs if the key holds another
+    /// type.
+    pub fn edit_string<R>(
+        &mut self,
+        key: &[u8],
+        len: usize,
+        affordable: impl Fn(usize) -> bool,
+        edit: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, Error> {
+        let mut buf = [0; crate::number::I64_CHARS];
+        let old = match self.write(key) {
+            None => None,
+            Some(item) => Some(item.as_str().ok_or(Error::WrongType)?.len()),
+        };
+        let new = len.max(old.unwrap_or(0));
+        if new > old.unwrap_or(0) && !affordable(new - old.unwrap_or(0)) {
+            return Err(Error::OutOfMemory);
+        }
+        // In place where it lies.
+        if let Some(item) = self.write(key) {
+            match item.view_mut() {
+                ViewMut::Bytes(bytes) if bytes.len() == new => {
+                    let r = edit(bytes);
+                    item.set_tag(Type::RawString as u8);
+                    return Ok(r);
+                }
+                ViewMut::Object(Object::Str(shared)) => {
+                    let value = own(shared, new)?;
+                    grow(value, new)?;
+                    return Ok(edit(value));
+                }
+                _ => {}
+            }
+        }
+        let mut value = Vec::new();
+        value.try_reserve_exact(new)?;
+        if let Some(s) = self.peek(key).and_then(Item::as_str) {
+            value.extend_from_slice(s.bytes(&mut buf));
+        }
+        value.resize(new, 0);
+        let r = edit(&mut value);
+        if new > GROW_INLINE_MAX {
+            self.set_shared(key, Arc::new(value), true)?;
+        } else {
+            self.set_raw(key, &value)?;
+        }
+        Ok(r)
+    }
+
+    /// Bytes that key and value take, if there is such a key.
+    pub fn memory_usage(&mut self, key: &[u8]) -> Option<usize> {
+        self.peek(key).map(|item| item.memory_usage() + 2 * size_of::<usize>())
+    }
+
+    /// A copy of a value under another key, with its deadline.
+    pub fn copy_of(&mut self, key: &[u8], new_key: &[u8]) -> Result<Option<Item>, Error> {
+        let Some(item) = self.peek(key) else { return Ok(None) };
+        let mut copy = match item.view() {
+            View::Bytes(b) => Record::with_bytes(new_key, item.tag(), b)?,
+            View::Int(n) => Record::with_int(new_key, item.tag(), n)?,
+            View::Object(o) => Record::with_object(new_key, item.tag(), boxed(o.try_clone()?))?,
+        };
+        copy.set_deadline(item.deadline())?;
+        Ok(Some(copy))
+    }
+}
+
+/// Makes a shared buffer the only owner's, with room for `len` bytes.
+fn own(shared: &mut Shared, len: usize) -> Result<&mut Vec<u8>, Error> {
+    if Arc::get_mut(shared).is_none() {
+        // A reply that is being sent holds it: leave that its bytes.
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(len.max(shared.len()))?;
+        copy.extend_from_slice(shared);
+        *shared = Arc::new(copy);
+    }
+    Arc::get_mut(shared).ok_or(Error::OutOfMemory)
+}
+
+/// Grows with zeros; the capacity grows by a quarter, so that appending is amortised and little is wasted.
+fn grow(value: &mut Vec<u8>, len: usize) -> Result<(), Error> {
+    if len > value.capacity() {
+        let slack = (value.len() / 4).min(1 << 20);
+        if value.try_reserve_exact(len + slack - value.len()).is_err() {
+            value.try_reserve_exact(len - value.len())?;
+        }
+    }
+    value.resize(len, 0);
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Clients that wait: entering the queues of their keys, being carried out again, giving up.
+
+use super::Server;
+use super::dispatch;
+use crate::blocking::{Blocked, Wait};
+use crate::command::Command;
+use crate::commands::table::Entry;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::session::args::Args;
+use crate::session::{Client, ClientId, Session};
+use crate::value::ItemExt;
+use alloc::boxed::Box;
+
+/// Clients and keys looked after in one go. A chain of moves between lists could go on for ever.
+const MAX_SERVED: usize = 4_096;
+
+/// Why a client stops waiting without having been served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unblock {
+    /// Its time is up, or CLIENT UNBLOCK says so.
+    Timeout,
+    /// CLIENT UNBLOCK ... ERROR.
+    Error,
+}
+
+impl Server {
+    /// Has a session wait, as its command asked for.
+    pub(super) fn block(&mut self, client: &mut Client, command: &'static Command, args: Args<'_>) {
+        let Some(request) = self.core.wait_request.take() else { return };
+        let id = client.handle;
+        if let Some(until) = request.until_us {
+            self.core.timers.insert((until, id));
+        }
+        if let Some(db) = self.keyspace.dbs.get_mut(client.db) {
+            for key in &request.keys {
+                let queue = db.waiting.entry(key.clone()).or_default();
+                if !queue.contains(&id) {
+                    queue.push_back(id);
+                }
+            }
+        }
+        self.core.blocked += 1;
+        client.blocked = Some(Box::new(Blocked {
+            wait: request.wait,
+            db: client.db,
+            keys: request.keys,
+            until_us: request.until_us,
+            command,
+            args: args.to_owned(),
+            since_us: self.core.now_us,
+        }));
+    }
+
+    /// Takes a session out of the queues that it waits in.
+    pub(super) fn leave_queues(&mut self, client: &mut Client) -> Option<Box<Blocked>> {
+        let blocked = client.blocked.take()?;
+        let id = client.handle;
+        self.core.blocked -= 1;
+        if let Some(until) = blocked.until_us {
+            self.core.timers.remove(&(until, id));
+        }
+        if let Some(db) = self.keyspace.dbs.get_mut(blocked.db) {
+            for key in &blocked.keys {
+                if let Some(queue) = db.waiting.get_mut(key) {
+                    queue.retain(|c| *c != id);
+                    if queue.is_empty() {
+                        db.waiting.remove(key);
+                    }
+                }
+            }
+        }
+        Some(blocked)
+    }
+
+    /// Serves the clients that wait for keys that were changed, in the order in which they came.
+    pub(super) fn serve_ready(&mut self) {
+        let mut budget = MAX_SERVED;
+        while budget > 0 && !self.keyspace.ready.is_empty() {
+            let (db, key) = self.keyspace.ready.remove(0);
+            let Some(queue) = self.keyspace.dbs.get(db).and_then(|d| d.waiting.get(&key)) else { continue };
+            let waiters: alloc::vec::Vec<ClientId> = queue.iter().copied().collect();
+            for id in waiters {
+                budget = budget.saturating_sub(1);
+                let Some(found) = self.keyspace.keys(db).peek(&key).map(ItemExt::type_of) else { break };
+                let fits = self
+                    .core
+                    .clients
+                    .get(id)
+                    .and_then(|s| s.client.blocked.as_ref())
+                    .is_some_and(|b| b.wait == Wait::Key(found) && b.db == db);
+                if fits && let Some(session) = self.core.clients.take(id) {
+                    self.try_again(session);
+                }
+            }
+        }
+    }
+
+    /// Carries a waiting command out again; if it asks to go on waiting it keeps its place.
+    fn try_again(&mut self, mut session: Box<Session>) {
+        let Some(blocked) = session.client.blocked.take() else { return self.core.clients.put_back(session) };
+        self.begin(&mut session);
+        let args = blocked.args.args();
+        if let Ok(entry) = dispatch::find(&self.core, args) {
+            self.call_again(&mut session, entry, args);
+        }
+        if self.core.wait_request.take().is_some() {
+            session.client.blocked = Some(blocked);
+        } else {
+            session.client.blocked = Some(blocked);
+            self.leave_queues(&mut session.client);
+            self.core.clients.list(&mut session.client);
+        }
+        if self.keyspace.has_followups() {
+            self.follow_up(&mut session.client);
+        }
+        if !session.client.pushes.is_empty() {
+            let Session { client, out, .. } = &mut *session;
+            out.append(&mut client.pushes);
+        }
+        self.finish(session);
+    }
+
+    fn call_again(&mut self, session: &mut Session, entry: Entry, args: Args<'_>) {
+        let reply = Reply { out: &mut session.out, resp3: session.client.resp3 };
+        let mut ctx = Ctx {
+            command: entry.command,
+            args,
+            reply,
+            keys: self.keyspace.keys(session.client.db),
+            client: &mut session.client,
+            core: &mut self.core,
+            deny_blocking: false,
+        };
+        dispatch::call(&mut ctx, entry);
+    }
+
+    /// Carries out the command that a pause kept.
+    pub(super) fn resume(&mut self, id: ClientId) {
+        let Some(mut session) = self.core.clients.take(id) else { return };
+        if let Some(blocked) = self.leave_queues(&mut session.client) {
+            self.begin(&mut session);
+            let Session { client, out, .. } = &mut *session;
+            self.execute(client, out, blocked.args.args());
+        }
+        self.finish(session);
+        if !self.keyspace.ready.is_empty() {
+            self.serve_ready();
+        }
+    }
+
+    /// Ends a client's wait without having served it. Returns whether it was waiting.
+    pub(super) fn unblock(&mut self, id: ClientId, why: Unblock) -> bool {
+        let Some(mut session) = self.core.clients.take(id) else { return false };
+        let blocked = self.leave_queues(&mut session.client);
+        if let Some(blocked) = &blocked {
+            let mut reply = Reply { out: &mut session.out, resp3: session.client.resp3 };
+            match (why, blocked.wait) {
+                (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+                (Unblock::Timeout, Wait::Key(_)) => reply.null_array(),
+                (Unblock::Timeout, Wait::Time) => reply.ok(),
+                (Unblock::Timeout, Wait::Pause) => {}
+            }
+            self.core.clients.list(&mut session.client);
+        }
+        self.core.clients.put_back(session);
+        blocked.is_some()
+    }
+}

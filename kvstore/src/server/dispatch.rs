@@ -1,0 +1,285 @@
+//! From a parsed command to its handler: the checks that come before, and what comes after.
+
+use super::Server;
+use crate::command::{Command, flag};
+use crate::commands::table::Entry;
+use crate::core::Core;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::error_text;
+use crate::keyspace::{Effect, EffectForm, Keyspace};
+use crate::reply::Reply;
+use crate::session::args::Args;
+use crate::session::output::Output;
+use crate::session::{Client, ReplyMode, Session};
+use crate::text;
+use alloc::string::String;
+
+/// What is to be done with a command that passed the checks.
+enum Verdict {
+    Run,
+    /// It was put into the transaction's queue.
+    Queued,
+    /// The session is paused; the command stays in its input.
+    Hold,
+}
+
+impl Server {
+    /// Carries out the command that the session's parser found in `buffer`.
+    #[inline]
+    pub(super) fn process(&mut self, session: &mut Session, buffer: &[u8]) {
+        let args = session.parser.args(buffer);
+        if args.is_empty() {
+            return;
+        }
+        if session.parser.is_out_of_memory() {
+            self.core.stats.error("OOM");
+            Reply { out: &mut session.out, resp3: session.client.resp3 }.error(&Error::OutOfMemory);
+            return;
+        }
+        if session.client.is_plain() {
+            self.execute(&mut session.client, &mut session.out, args);
+        } else {
+            self.execute_muted(&mut session.client, &mut session.out, args);
+        }
+        if !self.keyspace.ready.is_empty() {
+            self.serve_ready();
+        }
+    }
+
+    /// Carries out a command of a session with CLIENT REPLY OFF or SKIP, among others.
+    fn execute_muted(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) {
+        let mark = out.mark();
+        if client.reply_mode == ReplyMode::SkipNext {
+            client.reply_mode = ReplyMode::SkipThis;
+        }
+        self.execute(client, out, args);
+        match client.reply_mode {
+            ReplyMode::On => {}
+            ReplyMode::SkipNext | ReplyMode::Off => out.truncate(mark),
+            ReplyMode::SkipThis => {
+                out.truncate(mark);
+                client.reply_mode = ReplyMode::On;
+            }
+        }
+    }
+
+    /// Checks, carries out and answers one command.
+    pub(super) fn execute(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) {
+        let verdict = match find(&self.core, args) {
+            Ok(entry) => self.check(client, entry, args).map(|v| (v, entry)),
+            Err(e) => Err(e),
+        };
+        let mut reply = Reply { out, resp3: client.resp3 };
+        match verdict {
+            Ok((Verdict::Run, entry)) => self.run(client, reply, entry, args),
+            Ok((Verdict::Queued, _)) => reply.simple("QUEUED"),
+            Ok((Verdict::Hold, _)) => {}
+            Err(e) => {
+                self.core.stats.error(e.code());
+                if let Some(multi) = &mut client.multi {
+                    multi.failed = true;
+                }
+                reply.error(&e);
+            }
+        }
+        if !client.pushes.is_empty() {
+            out.append(&mut client.pushes);
+        }
+    }
+
+    /// The checks that do not depend on the handler, in Redis's order.
+    #[inline]
+    fn check(&mut self, client: &mut Client, entry: Entry, args: Args<'_>) -> Result<Verdict, Error> {
+        let command = entry.command;
+        if !client.authenticated && !command.has(flag::NO_AUTH) {
+            return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
+        }
+        if command.has(flag::DENYOOM) && self.core.over_maxmemory() && !self.make_room() {
+            return self.rejected(entry, Error::OutOfMemory);
+        }
+        if client.is_plain() && self.core.pause.until_us == 0 {
+            return Ok(Verdict::Run);
+        }
+        if client.multi.is_some() && command.has(flag::NO_MULTI) {
+            return self.rejected(entry, Error::Fixed("ERR Command not allowed inside a transaction"));
+        }
+        if client.is_subscribed() && !client.resp3 && !allowed_when_subscribed(command) {
+            let e = error_text!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+                entry.full_name()
+            );
+            return self.rejected(entry, e);
+        }
+        if self.is_paused(client, command) {
+            self.hold_back(client, command, args);
+            return Ok(Verdict::Hold);
+        }
+        if let Some(multi) = &mut client.multi
+            && !matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+        {
+            multi.queue.push((command, args.to_owned()));
+            return Ok(Verdict::Queued);
+        }
+        Ok(Verdict::Run)
+    }
+
+    fn rejected(&mut self, entry: Entry, error: Error) -> Result<Verdict, Error> {
+        if let Some(s) = self.core.stats.commands.get_mut(entry.number) {
+            s.rejected += 1;
+        }
+        Err(error)
+    }
+
+    /// Whether a command is held back by CLIENT PAUSE.
+    fn is_paused(&mut self, client: &Client, command: &Command) -> bool {
+        let pause = self.core.pause;
+        if pause.until_us <= self.core.now_us {
+            return false;
+        }
+        let writes = command.has(flag::WRITE)
+            || command.has(flag::MAY_REPLICATE)
+            || (command.name == "exec"
+                && client
+                    .multi
+                    .as_ref()
+                    .is_some_and(|m| m.queue.iter().any(|(c, _)| c.has(flag::WRITE | flag::MAY_REPLICATE))));
+        !pause.writes_only || writes
+    }
+
+    fn run(&mut self, client: &mut Client, reply: Reply<'_>, entry: Entry, args: Args<'_>) {
+        if !self.core.monitors.is_empty() && !entry.command.has(flag::SKIP_MONITOR | flag::ADMIN) {
+            self.feed_monitors(client, args);
+        }
+        let db = client.db;
+        let touch = !client.no_touch;
+        let mut keys = self.keyspace.keys(db);
+        keys.touch = touch;
+        let mut ctx =
+            Ctx { command: entry.command, args, reply, keys, client, core: &mut self.core, deny_blocking: false };
+        call(&mut ctx, entry);
+        if self.core.wait_request.is_some() {
+            self.block(client, entry.command, args);
+        }
+        if self.keyspace.has_followups() {
+            self.follow_up(client);
+        }
+    }
+}
+
+/// The command that the arguments name, with the right number of them.
+#[inline]
+pub fn find(core: &Core, args: Args<'_>) -> Result<Entry, Error> {
+    let Some(mut entry) = core.index.find(args.get(0)) else { return Err(unknown_command(args)) };
+    if !entry.command.subcommands.is_empty() && args.len() > 1 {
+        let sub = args.get(1);
+        let position = entry.command.subcommands.iter().position(|s| s.name.as_bytes().eq_ignore_ascii_case(sub));
+        match position {
+            Some(i) => {
+                entry = Entry {
+                    command: &entry.command.subcommands[i],
+                    container: Some(entry.command),
+                    number: entry.number + 1 + i,
+                }
+            }
+            None => {
+                return Err(error_text!(
+                    "ERR unknown subcommand '{}'. Try {} HELP.",
+                    text::printable(sub, 128),
+                    entry.command.name.to_ascii_uppercase()
+                ));
+            }
+        }
+    }
+    if !entry.command.arity_fits(args.len()) || entry.command.run.is_none() {
+        return Err(error_text!("ERR wrong number of arguments for '{}' command", entry.full_name()));
+    }
+    Ok(entry)
+}
+
+fn unknown_command(args: Args<'_>) -> Error {
+    let mut beginning = String::new();
+    for arg in args.iter_from(1) {
+        if beginning.len() >= 128 {
+            break;
+        }
+        beginning.push('\'');
+        beginning.push_str(&text::printable(arg, 128 - beginning.len()));
+        beginning.push_str("' ");
+    }
+    error_text!("ERR unknown command '{}', with args beginning with: {beginning}", text::printable(args.get(0), 128))
+}
+
+fn allowed_when_subscribed(command: &Command) -> bool {
+    matches!(
+        command.name,
+        "ping"
+            | "subscribe"
+            | "ssubscribe"
+            | "psubscribe"
+            | "unsubscribe"
+            | "sunsubscribe"
+            | "punsubscribe"
+            | "quit"
+            | "reset"
+    )
+}
+
+/// Carries a command out and counts it: the handler, its error, its time, its effect. For commands inside of others too
+/// (EXEC's, a script's).
+#[inline]
+pub fn call(ctx: &mut Ctx<'_>, entry: Entry) {
+    let Some(handler) = entry.command.run else { return };
+    let dirty = ctx.keys.space.dirty;
+    // Reading the clock costs as much as a small command; those that cannot take long are not measured.
+    let timed = !entry.command.has(flag::FAST);
+    let begin_us = if timed { ctx.core.machine.monotonic_us() } else { 0 };
+    ctx.command = entry.command;
+    let result = handler(ctx);
+    ctx.core.stats.processed += 1;
+    ctx.client.commands += 1;
+    ctx.client.last_command = Some(entry.command);
+    if let Some(s) = ctx.core.stats.commands.get_mut(entry.number) {
+        s.calls += 1;
+    }
+    if let Err(e) = result {
+        ctx.core.stats.error(e.code());
+        if let Some(s) = ctx.core.stats.commands.get_mut(entry.number) {
+            s.failed += 1;
+        }
+        ctx.reply.error(&e);
+    }
+    if timed {
+        let took_us = ctx.core.machine.monotonic_us().saturating_sub(begin_us);
+        took(ctx, entry, took_us);
+    }
+    if ctx.keys.space.effects_wanted || ctx.keys.space.effect_form == EffectForm::Replaced {
+        log_effect(ctx.keys.space, ctx.client.db, entry.command, ctx.args, dirty);
+    }
+}
+
+fn took(ctx: &mut Ctx<'_>, entry: Entry, us: u64) {
+    if let Some(s) = ctx.core.stats.commands.get_mut(entry.number) {
+        s.usec += us;
+    }
+    let limit = ctx.core.config.slowlog_us;
+    if limit >= 0 && us >= limit as u64 && !entry.command.has(flag::SKIP_SLOWLOG) && ctx.core.wait_request.is_none() {
+        ctx.core.slow_command(ctx.client, ctx.args, us);
+    }
+    let threshold = ctx.core.config.latency_threshold_ms;
+    if threshold != 0 && us >= threshold * 1000 {
+        ctx.core.latency_event("command", us / 1000);
+    }
+}
+
+/// Adds the command itself to the effects, if it changed something and has not described that otherwise.
+fn log_effect(space: &mut Keyspace, db: usize, command: &Command, args: Args<'_>, dirty_before: u64) {
+    let form = core::mem::take(&mut space.effect_form);
+    if form == EffectForm::Verbatim
+        && space.effects_wanted
+        && space.dirty != dirty_before
+        && command.has(flag::WRITE | flag::MAY_REPLICATE)
+    {
+        space.effects.push(Effect { db, args: args.to_owned() });
+    }
+}

@@ -1,0 +1,90 @@
+//! What a command set in motion for others: broken transactions, keyspace events, lines for MONITOR.
+
+use super::Server;
+use crate::session::args::Args;
+use crate::session::{Client, ClientId, Fate, Session};
+use crate::text;
+use alloc::format;
+use alloc::string::String;
+
+impl Server {
+    /// Carries out what the keyspace collected during a command.
+    pub(super) fn follow_up(&mut self, client: &mut Client) {
+        for id in core::mem::take(&mut self.keyspace.touched) {
+            if id == client.handle {
+                client.watch_broken = true;
+            } else if let Some(s) = self.core.clients.get_mut(id) {
+                s.client.watch_broken = true;
+            }
+        }
+        for event in core::mem::take(&mut self.keyspace.events) {
+            self.core.publish_event(self.keyspace.notify_mask, &event, Some(client));
+        }
+        self.keyspace.effects.clear();
+    }
+
+    /// Sends a command to the clients that MONITOR.
+    pub(super) fn feed_monitors(&mut self, client: &Client, args: Args<'_>) {
+        let mut line = format!(
+            "+{}.{:06} [{} {}]",
+            self.core.unix_us.div_euclid(1_000_000),
+            self.core.unix_us.rem_euclid(1_000_000),
+            client.db,
+            client.peer
+        );
+        for arg in args.iter_from(0) {
+            line.push(' ');
+            text::quoted(&mut line, arg);
+        }
+        line.push_str("\r\n");
+        self.send_line(&line);
+    }
+
+    fn send_line(&mut self, line: &str) {
+        let monitors = core::mem::take(&mut self.core.monitors);
+        for &id in &monitors {
+            self.core.send_to(id, |reply| reply.raw(line.as_bytes()));
+        }
+        self.core.monitors = monitors;
+    }
+
+    /// Takes a session that is going out of every register.
+    pub(super) fn forget(&mut self, client: &mut Client) {
+        self.leave_queues(client);
+        self.keyspace.unwatch(client);
+        self.core.unsubscribe_all(client);
+        let id = client.handle;
+        if client.monitor {
+            self.core.monitors.retain(|m| *m != id);
+        }
+    }
+
+    /// Closes a session whose output is beyond the limits of its class.
+    pub(super) fn check_output(&mut self, session: &mut Session) {
+        let limit = self.core.config.output_limits[usize::from(session.client.is_subscribed()) * 2];
+        let owned = session.out.owned() as u64;
+        let over = |limit: u64| limit != 0 && owned >= limit;
+        let mut close = session.out.overflowed() || over(limit.hard);
+        if over(limit.soft) {
+            let since = *session.client.soft_limit_since.get_or_insert(self.core.now_us);
+            close |= self.core.now_us.saturating_sub(since) >= limit.soft_seconds.saturating_mul(1_000_000);
+        } else {
+            session.client.soft_limit_since = None;
+        }
+        if close {
+            let why: String = format!("client {} ({})", session.client.id, session.client.peer);
+            log::warn!("closing {why}: its output is beyond the limit ({owned} bytes)");
+            self.core.stats.output_limit_closes += 1;
+            session.client.fate = Fate::Abort;
+            self.core.clients.list(&mut session.client);
+        }
+    }
+
+    /// The same for a session that was written to by others.
+    pub(super) fn check_output_of(&mut self, id: ClientId) {
+        if let Some(mut session) = self.core.clients.take(id) {
+            self.check_output(&mut session);
+            self.core.clients.put_back(session);
+        }
+    }
+}

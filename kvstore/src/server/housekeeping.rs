@@ -1,0 +1,139 @@
+//! What is done between the turns of the event loop, in bounded steps.
+
+use super::Server;
+use super::blocked::Unblock;
+use crate::blocking::{Wait, WaitRequest};
+use crate::command::Command;
+use crate::session::args::Args;
+use crate::session::{Client, Fate};
+use crate::table::NO_DEADLINE;
+use alloc::vec::Vec;
+
+/// Elements of removed values that are freed in one step.
+const FREE_PER_STEP: usize = 2_048;
+/// Steps of freeing that a command which needs memory waits for.
+const FREE_STEPS_IN_NEED: usize = 64;
+/// How often sessions' limits are looked at, in us.
+const SESSIONS_EVERY_US: u64 = 1_000_000;
+
+impl Server {
+    /// Does what time brings. Returns the monotonic time, in us, at which it wants to be called again (u64::MAX: only
+    /// after the next input); a time that has passed means that there is more to do at once.
+    pub fn tick(&mut self) -> u64 {
+        let now = self.core.now_us;
+        if self.core.asleep_until_us != 0 {
+            if self.core.asleep_until_us > now {
+                return self.core.asleep_until_us;
+            }
+            self.core.asleep_until_us = 0;
+            self.release_held();
+        }
+        if self.core.pause.until_us != 0 && self.core.pause.until_us <= now {
+            self.core.pause.until_us = 0;
+            self.release_held();
+        }
+        self.give_up();
+        let mut next = self.core.timers.first().map_or(u64::MAX, |(at, _)| *at);
+        if self.core.pause.until_us != 0 {
+            next = next.min(self.core.pause.until_us);
+        }
+        let expire_ms = self.keyspace.expire_step();
+        if self.keyspace.has_followups() {
+            self.follow_up_expiry();
+        }
+        if expire_ms != NO_DEADLINE {
+            let wait_ms = expire_ms.saturating_sub(self.keyspace.now_ms).max(0) as u64;
+            next = next.min(now.saturating_add(wait_ms.saturating_mul(1000)));
+        }
+        if self.keyspace.lazy.step(FREE_PER_STEP) {
+            next = now;
+        }
+        self.look_after_sessions();
+        if self.core.config.timeout_s != 0 && !self.core.clients.is_empty() {
+            next = next.min(self.next_session_check_us);
+        }
+        let s = &mut self.core.stats;
+        s.rates.sample(now, [s.processed, s.bytes_in, s.bytes_out]);
+        next
+    }
+
+    /// Frees memory that is already given up; returns whether writes may go on.
+    pub(super) fn make_room(&mut self) -> bool {
+        for _ in 0..FREE_STEPS_IN_NEED {
+            if self.keyspace.lazy.is_empty() {
+                break;
+            }
+            self.keyspace.lazy.step(FREE_PER_STEP);
+            if !self.core.over_maxmemory() {
+                return true;
+            }
+        }
+        !self.core.over_maxmemory()
+    }
+
+    /// Ends the wait of clients whose time is up.
+    fn give_up(&mut self) {
+        while let Some(&(at, id)) = self.core.timers.first()
+            && at <= self.core.now_us
+        {
+            self.core.timers.pop_first();
+            self.unblock(id, Unblock::Timeout);
+        }
+    }
+
+    /// Has the platform offer input again to the sessions that were held back.
+    pub(super) fn release_held(&mut self) {
+        for id in core::mem::take(&mut self.core.held) {
+            let Some(s) = self.core.clients.get_mut(id) else { continue };
+            s.client.held = false;
+            if s.client.blocked.as_ref().is_some_and(|b| b.wait == Wait::Pause) {
+                self.resume(id);
+            }
+            self.core.clients.list_id(id);
+        }
+    }
+
+    /// Keeps a command of a paused session until the pause ends.
+    pub(super) fn hold_back(&mut self, client: &mut Client, command: &'static Command, args: Args<'_>) {
+        self.core.wait_request = Some(WaitRequest { wait: Wait::Pause, keys: Vec::new(), until_us: None });
+        self.block(client, command, args);
+        self.core.held.push(client.handle);
+    }
+
+    /// Watches, waits and events of keys that the sweep removed.
+    fn follow_up_expiry(&mut self) {
+        for id in core::mem::take(&mut self.keyspace.touched) {
+            if let Some(s) = self.core.clients.get_mut(id) {
+                s.client.watch_broken = true;
+            }
+        }
+        for event in core::mem::take(&mut self.keyspace.events) {
+            self.core.publish_event(self.keyspace.notify_mask, &event, None);
+        }
+        self.keyspace.effects.clear();
+    }
+
+    /// Closes idle sessions (`timeout`) and those whose output stays too long beyond the soft limit.
+    fn look_after_sessions(&mut self) {
+        let now = self.core.now_us;
+        if now < self.next_session_check_us {
+            return;
+        }
+        self.next_session_check_us = now + SESSIONS_EVERY_US;
+        let timeout_us = self.core.config.timeout_s * 1_000_000;
+        for id in self.core.clients.ids() {
+            let Some(s) = self.core.clients.get(id) else { continue };
+            let c = &s.client;
+            let idle = timeout_us != 0
+                && now.saturating_sub(c.active_us) > timeout_us
+                && c.blocked.is_none()
+                && !c.monitor
+                && !c.is_subscribed();
+            if idle {
+                self.core.clients.end(id, Fate::Abort);
+            } else if s.out.chunks() > 0 {
+                self.check_output_of(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The server: sessions in front of the keyspace. Platforms feed it bytes and the time, and send what it has to say.
+//!
+//! A plain struct, and a function of its inputs: bytes, times and the seed. One call is one step of one session; nothing
+//! waits inside.
+
+mod blocked;
+mod dispatch;
+mod feed;
+mod followups;
+mod housekeeping;
+
+use crate::commands::table::Index;
+use crate::config::Config;
+use crate::core::{Core, Pause, ServerEvent};
+use crate::error::Error;
+use crate::keyspace::Keyspace;
+use crate::machine::{Identity, Machine};
+use crate::pubsub::PubSub;
+use crate::random::Rng;
+use crate::session::args::Span;
+use crate::session::output::Output;
+use crate::session::parser::Parser;
+use crate::session::{Client, ClientId, Endpoint, Fate, ReplyMode, Session};
+use crate::slowlog::Slowlog;
+use crate::stats::Stats;
+use crate::table::Hashing;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// Output buffers that are kept for the next session that has something to say.
+const SPARE_BUFFERS: usize = 64;
+
+/// What a server is made of.
+pub struct Setup<'a> {
+    /// The machine.
+    pub machine: Box<dyn Machine>,
+    /// Facts that INFO shows.
+    pub identity: Identity,
+    /// Seed of everything random and of the keyed hash. Must not be guessable by clients.
+    pub seed: u64,
+    /// Parameters that are not to have their default.
+    pub config: &'a [(&'a str, &'a str)],
+    /// Monotonic time, in us.
+    pub now_us: u64,
+    /// Unix time, in us.
+    pub unix_us: i64,
+}
+
+/// Why a connection was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// `maxclients` is reached.
+    TooManyClients,
+    /// There is no memory for another session.
+    OutOfMemory,
+}
+
+/// See the [module](self).
+pub struct Server {
+    /// The keys.
+    pub keyspace: Keyspace,
+    /// Everything else.
+    pub core: Core,
+    /// Lent to the parser of the session that is being served.
+    spare_spans: Vec<Span>,
+    /// Lent to sessions that have something to say.
+    spare_buffers: Vec<Vec<u8>>,
+    /// When the sessions' limits are looked at next, monotonic time in us.
+    next_session_check_us: u64,
+}
+
+impl Server {
+    /// A server with an empty keyspace. Errs with one line if a parameter is not right.
+    pub fn new(setup: Setup<'_>) -> Result<Self, Error> {
+        let mut rng = Rng::new(setup.seed);
+        let hashing = Hashing::new(rng.next_u64());
+        let config = Config::new(hashing, setup.config.iter().copied())?;
+        let databases = config.get("databases").and_then(|d| d.parse().ok()).unwrap_or(crate::keyspace::DATABASES);
+        let mut run_id = [0; 40];
+        run_id.fill_with(|| b"0123456789abcdef"[rng.below(16)]);
+        let mut keyspace = Keyspace::new(hashing, databases);
+        keyspace.notify_mask = config.notify_mask;
+        keyspace.now_ms = setup.unix_us / 1000;
+        let core = Core {
+            config,
+            clients: Default::default(),
+            stats: Stats::new(),
+            rng,
+            machine: setup.machine,
+            identity: setup.identity,
+            index: Index::new(),
+            pubsub: PubSub::new(hashing),
+            slowlog: Slowlog::default(),
+            run_id,
+            now_us: setup.now_us,
+            unix_us: setup.unix_us,
+            started_us: setup.now_us,
+            wait_request: None,
+            timers: BTreeSet::new(),
+            blocked: 0,
+            monitors: Vec::new(),
+            asleep_until_us: 0,
+            pause: Pause::default(),
+            held: Vec::new(),
+            event: None,
+            next_client_id: 1,
+        };
+        Ok(Self { keyspace, core, spare_spans: Vec::new(), spare_buffers: Vec::new(), next_session_check_us: 0 })
+    }
+
+    /// Sets the time that the commands to come will see: monotonic and Unix, in us. Once per batch.
+    pub fn set_time(&mut self, now_us: u64, unix_us: i64) {
+        self.core.now_us = now_us;
+        self.core.unix_us = unix_us;
+        self.keyspace.now_ms = unix_us / 1000;
+    }
+
+    /// A client has connected.
+    pub fn connect(&mut self, peer: Endpoint, local: Endpoint) -> Result<ClientId, Refused> {
+        let refused = if self.core.clients.len() >= self.core.config.maxclients {
+            Some(Refused::TooManyClients)
+        } else if self.core.available() < 64 * 1024 {
+            Some(Refused::OutOfMemory)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            self.core.stats.refused += 1;
+            return Err(refused);
+        }
+        self.core.stats.connections += 1;
+        let id = self.core.next_client_id;
+        self.core.next_client_id += 1;
+        let client = Client {
+            id,
+            handle: self.core.clients.reserve(),
+            peer,
+            local,
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_ver: Vec::new(),
+            db: 0,
+            resp3: false,
+            authenticated: self.core.config.requirepass.is_empty(),
+            fate: Fate::Open,
+            reply_mode: ReplyMode::On,
+            no_evict: false,
+            no_touch: false,
+            monitor: false,
+            multi: None,
+            watching: Vec::new(),
+            watch_broken: false,
+            subscriptions: None,
+            blocked: None,
+            pushes: Output::new(usize::MAX),
+            created_us: self.core.now_us,
+            active_us: self.core.now_us,
+            last_command: None,
+            soft_limit_since: None,
+            commands: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            listed: false,
+            held: false,
+        };
+        let session = Session {
+            client,
+            out: Output::new(self.core.output_limit()),
+            parser: Parser::default(),
+            query: Vec::new(),
+            finished: false,
+        };
+        Ok(self.core.clients.insert(Box::new(session)))
+    }
+
+    /// The peer has finished sending. What it sent is still carried out; then the connection is closed.
+    pub fn peer_finished(&mut self, id: ClientId) {
+        if let Some(s) = self.core.clients.get_mut(id) {
+            s.finished = true;
+            // A client that waits is gone; so is one with nothing left to do.
+            if !s.client.held {
+                self.core.clients.end(id, Fate::CloseAfterOutput);
+            }
+        }
+    }
+
+    /// The next piece of a session's output; empty when there is none.
+    pub fn output(&self, id: ClientId) -> &[u8] {
+        self.core.clients.get(id).map_or(&[], |s| s.out.front())
+    }
+
+    /// The first `n` bytes of [`output`](Self::output) were sent.
+    pub fn sent(&mut self, id: ClientId, n: usize) {
+        let Some(s) = self.core.clients.get_mut(id) else { return };
+        s.out.advance(n);
+        s.client.bytes_out += n as u64;
+        self.core.stats.bytes_out += n as u64;
+        if let Some(buffer) = s.out.take_buffer()
+            && self.spare_buffers.len() < SPARE_BUFFERS
+        {
+            self.spare_buffers.push(buffer);
+        }
+    }
+
+    /// What is to become of a session's connection.
+    pub fn fate(&self, id: ClientId) -> Fate {
+        self.core.clients.get(id).map_or(Fate::Abort, |s| s.client.fate)
+    }
+
+    /// The connection is gone, whoever ended it.
+    pub fn disconnect(&mut self, id: ClientId) {
+        let Some(mut session) = self.core.clients.take(id) else { return };
+        self.forget(&mut session.client);
+        self.core.clients.release(id);
+    }
+
+    /// The next session, other than the one just fed, with new output, a new fate, or that wants input offered again. The
+    /// platform then feeds it what it has, if only nothing.
+    pub fn next_ready(&mut self) -> Option<ClientId> {
+        self.core.clients.next_ready()
+    }
+
+    /// Takes what the platform is to do, if anything.
+    pub fn take_event(&mut self) -> Option<ServerEvent> {
+        self.core.event.take()
+    }
+}

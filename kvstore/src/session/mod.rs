@@ -1,0 +1,207 @@
+//! Sessions: what the server knows of each connection.
+
+pub mod args;
+pub mod output;
+pub mod parser;
+
+use crate::blocking::Blocked;
+use crate::command::Command;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use args::OwnedArgs;
+use output::Output;
+use parser::Parser;
+
+/// A session as platforms and the engine's registries name it: a slot and how often it was used before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId {
+    /// Position in the table of sessions.
+    pub slot: u32,
+    /// How often the slot was used before.
+    pub generation: u32,
+}
+
+/// An address and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// IPv4 address.
+    pub addr: [u8; 4],
+    /// TCP port.
+    pub port: u16,
+}
+
+impl core::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [a, b, c, d] = self.addr;
+        write!(f, "{a}.{b}.{c}.{d}:{}", self.port)
+    }
+}
+
+/// What is to become of a session's connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays open.
+    #[default]
+    Open,
+    /// It is closed when the output is sent; input is no longer read.
+    CloseAfterOutput,
+    /// It is reset at once.
+    Abort,
+}
+
+/// Which replies a session gets (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// Not the one to the present command (CLIENT REPLY SKIP).
+    SkipThis,
+    /// Not the one to the next command.
+    SkipNext,
+}
+
+/// A transaction that is being queued.
+#[derive(Debug, Default)]
+pub struct Multi {
+    /// The commands.
+    pub queue: Vec<(&'static Command, OwnedArgs)>,
+    /// Whether one of them was refused, so that EXEC will be too.
+    pub failed: bool,
+}
+
+/// Channels and patterns that a session is subscribed to.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    /// Channels.
+    pub channels: BTreeSet<Box<[u8]>>,
+    /// Patterns.
+    pub patterns: BTreeSet<Box<[u8]>>,
+    /// Shard channels.
+    pub shards: BTreeSet<Box<[u8]>>,
+}
+
+impl Subscriptions {
+    /// Channels and patterns (not shard channels).
+    pub fn count(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    /// Whether there are none at all.
+    pub fn is_empty(&self) -> bool {
+        self.count() + self.shards.len() == 0
+    }
+}
+
+/// A session's state, without its input and output.
+#[derive(Debug)]
+pub struct Client {
+    /// Number that CLIENT ID gives.
+    pub id: u64,
+    /// Name in the table of sessions.
+    pub handle: ClientId,
+    /// The other end.
+    pub peer: Endpoint,
+    /// This end.
+    pub local: Endpoint,
+    /// CLIENT SETNAME.
+    pub name: Vec<u8>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub lib_name: Vec<u8>,
+    /// CLIENT SETINFO LIB-VER.
+    pub lib_ver: Vec<u8>,
+    /// Selected database.
+    pub db: usize,
+    /// Whether it speaks RESP3.
+    pub resp3: bool,
+    /// Whether it need not authenticate (any more).
+    pub authenticated: bool,
+    /// What is to become of its connection.
+    pub fate: Fate,
+    /// CLIENT REPLY.
+    pub reply_mode: ReplyMode,
+    /// CLIENT NO-EVICT.
+    pub no_evict: bool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: bool,
+    /// Whether it is a MONITOR.
+    pub monitor: bool,
+    /// The transaction that is being queued.
+    pub multi: Option<Box<Multi>>,
+    /// Keys it watches, with their databases.
+    pub watching: Vec<(usize, Box<[u8]>)>,
+    /// Whether a watched key was changed.
+    pub watch_broken: bool,
+    /// Subscriptions; None if there never were any.
+    pub subscriptions: Option<Box<Subscriptions>>,
+    /// What it waits for.
+    pub blocked: Option<Box<Blocked>>,
+    /// Pushes to itself that its present command causes: sent after the reply.
+    pub pushes: Output,
+    /// When it connected, monotonic time in us.
+    pub created_us: u64,
+    /// When it last sent something, monotonic time in us.
+    pub active_us: u64,
+    /// Last command.
+    pub last_command: Option<&'static Command>,
+    /// Since when its output is beyond the soft limit, monotonic time in us.
+    pub soft_limit_since: Option<u64>,
+    /// Commands it has sent.
+    pub commands: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Whether it is in the list of sessions that the platform should look at.
+    pub(crate) listed: bool,
+    /// Whether it is held back until memory was given back, a pause ends or the server wakes up.
+    pub(crate) held: bool,
+}
+
+impl Client {
+    /// Whether it is subscribed to something (which restricts a RESP2 session's commands).
+    pub fn is_subscribed(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|s| !s.is_empty())
+    }
+
+    /// Whether commands are carried out one by one as they come, with nothing special about this session.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.multi.is_none()
+            && self.subscriptions.is_none()
+            && matches!(self.reply_mode, ReplyMode::On)
+            && self.authenticated
+            && !self.monitor
+    }
+
+    /// Whether its input is to be left alone for now.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.blocked.is_some() || self.held || self.fate != Fate::Open
+    }
+}
+
+/// A session: its state, its input and its output.
+#[derive(Debug)]
+pub struct Session {
+    /// State.
+    pub client: Client,
+    /// Output.
+    pub out: Output,
+    /// Parser of the input.
+    pub(crate) parser: Parser,
+    /// Input that was kept: a command that is not complete, or whatever came while the session was stopped.
+    pub(crate) query: Vec<u8>,
+    /// Whether the peer has finished sending.
+    pub(crate) finished: bool,
+}
+
+impl Session {
+    /// Bytes that the session takes.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.query.capacity() + self.parser.memory_usage() + self.out.owned()
+    }
+}

@@ -1,0 +1,545 @@
+//! The request parser: RESP arrays and inline commands, in place, with Redis's limits and error texts.
+//!
+//! Arguments are found in the slice that is passed in; nothing is copied. When the slice ends within a command, the
+//! caller keeps the command's bytes and goes on with a longer slice later: what was parsed is remembered, not redone.
+
+use super::args::{Args, Span};
+use super::output::Shared;
+use crate::error::Error;
+use crate::error_text;
+use crate::number::parse_i64;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Longest line: an inline command, or the header of an array or a bulk string, in bytes.
+const MAX_LINE: usize = 64 * 1024;
+/// Bulk strings from this size on that have not arrived whole are received into a buffer of their own, in bytes.
+pub const BIG_BULK: usize = 32 * 1024;
+/// Most arguments of a client that has not authenticated.
+const MAX_ARGS_UNAUTHENTICATED: i64 = 10;
+/// Longest argument of a client that has not authenticated, in bytes.
+const MAX_BULK_UNAUTHENTICATED: i64 = 16 * 1024;
+
+/// What the parser is told about the session.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// `proto-max-bulk-len`, in bytes.
+    pub max_bulk: i64,
+    /// Whether the session has still to authenticate.
+    pub auth_required: bool,
+}
+
+/// How far the parser came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A command is complete; it ends at the cursor. It may be empty.
+    Command,
+    /// More bytes are needed.
+    Incomplete,
+    /// A large argument of this length begins at the cursor; [`Parser::begin_fill`] must follow.
+    Big(usize),
+}
+
+/// A large argument that is being received.
+#[derive(Debug)]
+struct Fill {
+    /// None: there was no memory for it, its bytes are dropped.
+    buffer: Option<Vec<u8>>,
+    missing: usize,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub struct Parser {
+    spans: Vec<Span>,
+    big: Vec<Shared>,
+    /// Arguments of the present array still to come.
+    left: u32,
+    /// Length of the argument whose header was read.
+    bulk: Option<u32>,
+    /// Where to go on in the buffer.
+    cursor: usize,
+    /// Bytes to pass over at the cursor: the line end of a large argument.
+    skip: u8,
+    fill: Option<Fill>,
+    out_of_memory: bool,
+}
+
+const fn protocol(text: &'static str) -> Error {
+    Error::Fixed(text)
+}
+
+impl Parser {
+    /// Where the parser stands in the buffer.
+    pub const fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Whether it stands between two commands.
+    pub const fn is_idle(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether a large argument is being received.
+    pub const fn is_filling(&self) -> bool {
+        self.fill.is_some()
+    }
+
+    /// Whether an argument of the present command was dropped for lack of memory.
+    pub const fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory
+    }
+
+    /// The arguments found so far; `buffer` is what was parsed.
+    #[inline]
+    pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
+        Args { buffer, spans: &self.spans, big: &self.big }
+    }
+
+    /// Forgets the command that is complete, to begin the next one.
+    #[inline]
+    pub fn next_command(&mut self) {
+        self.spans.clear();
+        if !self.big.is_empty() || self.out_of_memory {
+            self.big = Vec::new();
+            self.out_of_memory = false;
+        }
+    }
+
+    /// Tells that the first `n` bytes of the buffer are no longer in it. The spans found so far move with it.
+    pub fn rebase(&mut self, n: usize) {
+        self.cursor -= n;
+        for s in &mut self.spans {
+            if s.start & Span::BIG == 0 {
+                s.start -= n as u32;
+            }
+        }
+    }
+
+    /// Sets the cursor, between two commands.
+    pub const fn set_cursor(&mut self, at: usize) {
+        self.cursor = at;
+    }
+
+    /// Bytes that it owns.
+    pub fn memory_usage(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+            + self.big.iter().map(|b| b.capacity()).sum::<usize>()
+            + self.fill.as_ref().and_then(|f| f.buffer.as_ref()).map_or(0, Vec::capacity)
+    }
+
+    /// Lends a vector for spans to a parser that has none.
+    #[inline]
+    pub fn lend(&mut self, spans: &mut Vec<Span>) {
+        if self.spans.capacity() == 0 {
+            core::mem::swap(&mut self.spans, spans);
+        }
+    }
+
+    /// Takes the lent vector back if no command is under way.
+    #[inline]
+    pub fn give_back(&mut self, spans: &mut Vec<Span>) {
+        if self.is_idle() {
+            self.spans.clear();
+            if spans.capacity() == 0 {
+                core::mem::swap(&mut self.spans, spans);
+                // A command with very many arguments must not keep its room for ever.
+                if spans.capacity() > 4_096 {
+                    *spans = Vec::new();
+                }
+            } else {
+                self.spans = Vec::new();
+            }
+        }
+    }
+
+    /// Goes on in `buffer` from the cursor.
+    #[inline]
+    pub fn parse(&mut self, buffer: &[u8], limits: Limits) -> Result<Step, Error> {
+        if self.left == 0 {
+            match buffer.get(self.cursor) {
+                None => return Ok(Step::Incomplete),
+                Some(b'*') => {
+                    let Some(n) = self.array_header(buffer, limits)? else { return Ok(Step::Incomplete) };
+                    if n <= 0 {
+                        return Ok(Step::Command);
+                    }
+                    self.left = n as u32;
+                }
+                Some(_) => return self.inline_command(buffer),
+            }
+        }
+        self.array_body(buffer, limits)
+    }
+
+    /// The number in a header line, or None if the line is not complete. The cursor moves behind it.
+    #[inline]
+    fn header(&mut self, buffer: &[u8], too_big: &'static str) -> Result<Option<Option<i64>>, Error> {
+        let at = self.cursor;
+        // One and two digits, which is nearly every header.
+        match buffer.get(at + 1..) {
+            Some([d @ b'0'..=b'9', b'\r', _, ..]) => {
+                self.cursor = at + 4;
+                return Ok(Some(Some(i64::from(d - b'0'))));
+            }
+            Some([a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..]) => {
+                self.cursor = at + 5;
+                return Ok(Some(Some(i64::from((a - b'0') * 10 + (b - b'0')))));
+            }
+            _ => {}
+        }
+        let rest = buffer.get(at..).unwrap_or(&[]);
+        let Some(end) = rest.iter().take(MAX_LINE + 1).position(|&b| b == b'\r') else {
+            return if rest.len() > MAX_LINE { Err(protocol(too_big)) } else { Ok(None) };
+        };
+        if end + 2 > rest.len() {
+            return Ok(None);
+        }
+        self.cursor = at + end + 2;
+        Ok(Some(rest.get(1..end).and_then(parse_i64)))
+    }
+
+    fn array_header(&mut self, buffer: &[u8], limits: Limits) -> Result<Option<i64>, Error> {
+        let at = self.cursor;
+        let Some(n) = self.header(buffer, "ERR Protocol error: too big mbulk count string")? else { return Ok(None) };
+        let wrong = |p: &mut Self, text| {
+            p.cursor = at;
+            Err(protocol(text))
+        };
+        match n {
+            Some(n) if n > MAX_ARGS_UNAUTHENTICATED && limits.auth_required => {
+                wrong(self, "ERR Protocol error: unauthenticated multibulk length")
+            }
+            Some(n) if n <= i64::from(i32::MAX) => Ok(Some(n)),
+            _ => wrong(self, "ERR Protocol error: invalid multibulk length"),
+        }
+    }
+
+    #[inline]
+    fn array_body(&mut self, buffer: &[u8], limits: Limits) -> Result<Step, Error> {
+        if self.skip > 0 {
+            let n = usize::from(self.skip).min(buffer.len().saturating_sub(self.cursor));
+            self.cursor += n;
+            self.skip -= n as u8;
+            if self.skip > 0 {
+                return Ok(Step::Incomplete);
+            }
+            self.left -= 1;
+        }
+        while self.left > 0 {
+            let len = match self.bulk {
+                Some(len) => len as usize,
+                None => match self.bulk_header(buffer, limits)? {
+                    Some(len) => len,
+                    None => return Ok(Step::Incomplete),
+                },
+            };
+            let have = buffer.len() - self.cursor;
+            if have < len + 2 {
+                if len >= BIG_BULK {
+                    return Ok(Step::Big(len));
+                }
+                self.bulk = Some(len as u32);
+                return Ok(Step::Incomplete);
+            }
+            self.push_span(Span::new(self.cursor, len))?;
+            self.cursor += len + 2;
+            self.bulk = None;
+            self.left -= 1;
+        }
+        Ok(Step::Command)
+    }
+
+    #[inline]
+    fn push_span(&mut self, span: Span) -> Result<(), Error> {
+        if self.spans.len() == self.spans.capacity() {
+            self.spans.try_reserve(8)?;
+        }
+        self.spans.push(span);
+        Ok(())
+    }
+
+    #[inline]
+    fn bulk_header(&mut self, buffer: &[u8], limits: Limits) -> Result<Option<usize>, Error> {
+        match buffer.get(self.cursor) {
+            Some(b'$') => {}
+            None => return Ok(None),
+            Some(&other) => {
+                // Redis looks for the line's end first.
+                return match self.header(buffer, "ERR Protocol error: too big bulk count string")? {
+                    None => Ok(None),
+                    Some(_) => Err(error_text!("ERR Protocol error: expected '$', got '{}'", other as char)),
+                };
+            }
+        }
+        let Some(n) = self.header(buffer, "ERR Protocol error: too big bulk count string")? else { return Ok(None) };
+        match n {
+            Some(n) if n < 0 || n > limits.max_bulk => Err(protocol("ERR Protocol error: invalid bulk length")),
+            Some(n) if n > MAX_BULK_UNAUTHENTICATED && limits.auth_required => {
+                Err(protocol("ERR Protocol error: unauthenticated bulk length"))
+            }
+            Some(n) => Ok(Some(n as usize)),
+            None => Err(protocol("ERR Protocol error: invalid bulk length")),
+        }
+    }
+
+    /// Begins to receive a large argument of `len` bytes, if `affordable` and there is memory; else its bytes will be
+    /// dropped and the command answered with an error.
+    pub fn begin_fill(&mut self, len: usize, affordable: bool) {
+        let mut buffer = Vec::new();
+        let ok = affordable && buffer.try_reserve_exact(len).is_ok();
+        self.out_of_memory |= !ok;
+        self.fill = Some(Fill { buffer: ok.then_some(buffer), missing: len });
+    }
+
+    /// Takes bytes of the large argument; returns how many. The bytes do not go through the buffer that is parsed.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let Some(fill) = &mut self.fill else { return 0 };
+        let n = fill.missing.min(bytes.len());
+        fill.missing -= n;
+        if let Some(buffer) = &mut fill.buffer {
+            buffer.extend_from_slice(&bytes[..n]);
+        }
+        if fill.missing == 0 {
+            let buffer = self.fill.take().and_then(|f| f.buffer).unwrap_or_default();
+            let number = self.big.len() as u32;
+            self.big.push(Arc::new(buffer));
+            self.spans.push(Span { start: Span::BIG | number, len: 0 });
+            // It is complete with its line end.
+            self.bulk = None;
+            self.skip = 2;
+        }
+        n
+    }
+
+    fn inline_command(&mut self, buffer: &[u8]) -> Result<Step, Error> {
+        let start = self.cursor;
+        let rest = &buffer[start..];
+        let Some(end) = rest.iter().take(MAX_LINE + 1).position(|&b| b == b'\n') else {
+            return if rest.len() > MAX_LINE {
+                Err(protocol("ERR Protocol error: too big inline request"))
+            } else {
+                Ok(Step::Incomplete)
+            };
+        };
+        self.cursor = start + end + 1;
+        let line = &rest[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.split_words(line, start)?;
+        Ok(Step::Command)
+    }
+
+    /// Splits a line into words with shell-like quotes, as Redis's `sdssplitargs` does.
+    fn split_words(&mut self, line: &[u8], offset: usize) -> Result<(), Error> {
+        let unbalanced = protocol("ERR Protocol error: unbalanced quotes in request");
+        let space = |b: u8| b.is_ascii_whitespace() || b == 0x0b;
+        let mut at = 0;
+        loop {
+            while at < line.len() && space(line[at]) {
+                at += 1;
+            }
+            // A NUL ends the line there, as it ends a C string.
+            if at >= line.len() || line[at] == 0 {
+                return Ok(());
+            }
+            let len = line[at..].iter().position(|&b| space(b) || b == 0).unwrap_or(line.len() - at);
+            if !line[at..at + len].iter().any(|b| matches!(b, b'"' | b'\'')) {
+                self.push_span(Span::new(offset + at, len))?;
+                at += len;
+                continue;
+            }
+            let Some((word, next)) = quoted_word(line, at) else { return Err(unbalanced) };
+            at = next;
+            let number = self.big.len() as u32;
+            self.big.push(Arc::new(word));
+            self.push_span(Span { start: Span::BIG | number, len: 0 })?;
+        }
+    }
+}
+
+/// A word with quotes from `at` on, and where it ends. None: the quotes are not balanced.
+fn quoted_word(line: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
+    #[derive(PartialEq)]
+    enum In {
+        Plain,
+        Double,
+        Single,
+    }
+    let mut word = Vec::new();
+    let mut state = In::Plain;
+    // After a closing quote there must be a space or the end.
+    let closed = |next: Option<&u8>| next.is_none_or(|b| b.is_ascii_whitespace() || *b == 0x0b || *b == 0);
+    loop {
+        let byte = line.get(at).copied().filter(|&b| b != 0);
+        match (&state, byte) {
+            (In::Plain, None) => return Some((word, at)),
+            (_, None) => return None,
+            (In::Plain, Some(b)) if b.is_ascii_whitespace() || b == 0x0b => return Some((word, at)),
+            (In::Plain, Some(b'"')) => state = In::Double,
+            (In::Plain, Some(b'\'')) => state = In::Single,
+            (In::Double, Some(b'"')) | (In::Single, Some(b'\'')) => {
+                return if closed(line.get(at + 1)) { Some((word, at + 1)) } else { None };
+            }
+            (In::Double, Some(b'\\')) => {
+                let hex = |i: usize| line.get(at + i).and_then(|&b| (b as char).to_digit(16));
+                if line.get(at + 1) == Some(&b'x')
+                    && let (Some(high), Some(low)) = (hex(2), hex(3))
+                {
+                    word.push((high * 16 + low) as u8);
+                    at += 3;
+                } else if let Some(&escaped) = line.get(at + 1) {
+                    at += 1;
+                    word.push(match escaped {
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b't' => b'\t',
+                        b'b' => 8,
+                        b'a' => 7,
+                        other => other,
+                    });
+                } else {
+                    word.push(b'\\');
+                }
+            }
+            (In::Single, Some(b'\\')) if line.get(at + 1) == Some(&b'\'') => {
+                at += 1;
+                word.push(b'\'');
+            }
+            (_, Some(b)) => word.push(b),
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    const LIMITS: Limits = Limits { max_bulk: 512 * 1024 * 1024, auth_required: false };
+
+    /// Parses bytes that arrive in pieces of `step`, as a session does with a buffer of its own.
+    fn run(bytes: &[u8], step: usize, limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<Error>) {
+        let (mut p, mut buffer, mut all) = (Parser::default(), Vec::new(), vec![]);
+        for mut piece in bytes.chunks(step) {
+            while !piece.is_empty() {
+                if p.is_filling() {
+                    let n = p.fill(piece);
+                    piece = &piece[n..];
+                    continue;
+                }
+                buffer.extend_from_slice(piece);
+                piece = &[];
+                loop {
+                    match p.parse(&buffer, limits) {
+                        Err(e) => return (all, Some(e)),
+                        Ok(Step::Incomplete) => break,
+                        Ok(Step::Command) => {
+                            all.push(p.args(&buffer).iter_from(0).map(<[u8]>::to_vec).collect());
+                            p.next_command();
+                            let n = p.cursor();
+                            buffer.drain(..n);
+                            p.rebase(n);
+                        }
+                        Ok(Step::Big(n)) => {
+                            let tail = buffer.split_off(p.cursor());
+                            p.begin_fill(n, true);
+                            assert_eq!(p.fill(&tail), tail.len().min(n));
+                            buffer.extend_from_slice(&tail[tail.len().min(n)..]);
+                            if p.is_filling() {
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        (all, None)
+    }
+
+    fn request(words: &[&[u8]]) -> Vec<u8> {
+        let mut r = format!("*{}\r\n", words.len()).into_bytes();
+        for w in words {
+            r.extend_from_slice(format!("${}\r\n", w.len()).as_bytes());
+            r.extend_from_slice(w);
+            r.extend_from_slice(b"\r\n");
+        }
+        r
+    }
+
+    #[test]
+    fn commands_in_any_pieces() {
+        let (big, small) = (vec![b'x'; 100_000], vec![b'y'; 300]);
+        let commands: [&[&[u8]]; 6] = [
+            &[b"GET", b"k"],
+            &[b"SET", b"k", &big],
+            &[b"MSET", b"a", &big, b"b", &small, b"c", &big],
+            &[b"", b""],
+            &[b"PING"],
+            &[&small, b"\r\n"],
+        ];
+        let bytes: Vec<u8> = commands.iter().flat_map(|c| request(c)).collect();
+        let want: Vec<Vec<Vec<u8>>> = commands.iter().map(|c| c.iter().map(|w| w.to_vec()).collect()).collect();
+        for step in [1, 2, 3, 7, 1_000, 40_000, 1_000_000] {
+            assert!(run(&bytes, step, LIMITS) == (want.clone(), None), "step {step}");
+        }
+    }
+
+    #[test]
+    fn inline_words() {
+        let (all, error) = run(
+            b"  SET a \"b c\\x41\\n\"  \r\nPING\n\r\nECHO 'it\\'s'\r\nECHO a\"b\"\r\n*0\r\n*-1\r\nX \"\"\r\n",
+            3,
+            LIMITS,
+        );
+        let want: Vec<Vec<Vec<u8>>> = [
+            &[&b"SET"[..], b"a", b"b cA\n"][..],
+            &[b"PING"],
+            &[],
+            &[b"ECHO", b"it's"],
+            &[b"ECHO", b"ab"],
+            &[],
+            &[],
+            &[b"X", b""],
+        ]
+        .iter()
+        .map(|c| c.iter().map(|w| w.to_vec()).collect())
+        .collect();
+        assert_eq!((all, error), (want, None));
+    }
+
+    #[test]
+    fn errors_as_redis_words_them() {
+        let strict = Limits { auth_required: true, ..LIMITS };
+        for (bytes, limits, text) in [
+            (&b"*abc\r\n"[..], LIMITS, "invalid multibulk length"),
+            (b"*2147483648\r\n", LIMITS, "invalid multibulk length"),
+            (b"*11\r\n", strict, "unauthenticated multibulk length"),
+            (b"*1\r\n$-1\r\n", LIMITS, "invalid bulk length"),
+            (b"*1\r\n$a\r\n", LIMITS, "invalid bulk length"),
+            (b"*1\r\n$536870913\r\n", LIMITS, "invalid bulk length"),
+            (b"*1\r\n$16385\r\n", strict, "unauthenticated bulk length"),
+            (b"*1\r\nPING\r\n", LIMITS, "expected '$', got 'P'"),
+            (b"ECHO \"a\r\n", LIMITS, "unbalanced quotes in request"),
+            (b"ECHO 'a'b\r\n", LIMITS, "unbalanced quotes in request"),
+        ] {
+            for step in [1, 100] {
+                let (all, error) = run(bytes, step, limits);
+                assert_eq!(error.unwrap().text().to_string(), format!("ERR Protocol error: {text}"));
+                assert!(all.is_empty());
+            }
+        }
+        for (start, text) in [
+            ("", "too big inline request"),
+            ("*1", "too big mbulk count string"),
+            ("*1\r\n$1", "too big bulk count string"),
+        ] {
+            let mut bytes = start.as_bytes().to_vec();
+            bytes.resize(70_000, b'1');
+            let (_, error) = run(&bytes, 1_000, LIMITS);
+            assert_eq!(error.unwrap().text(), format!("ERR Protocol error: {text}"));
+        }
+    }
+}
