@@ -54,6 +54,11 @@ impl ProcessHeap {
         self.heap.used()
     }
 
+    /// Bytes in frames that are not free; see [`Heap::held`].
+    pub fn held(&self) -> usize {
+        self.heap.held()
+    }
+
     /// All counts; see [`Heap::stats`]. The total is the reserved address space.
     pub fn stats(&self) -> Stats {
         self.heap.stats()

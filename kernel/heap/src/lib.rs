@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 pub use classes::allocated_size;
 use classes::{BATCH, CACHED, FRAME, FRAME_SHIFT, MAX_CACHED, MAX_SLAB, SIZES, class_of, padded, small_class};
 use slabs::Slabs;
-use sync::Lock;
+use sync::{Guard, Lock};
 
 /// Which per-CPU lists the caller may use.
 ///
@@ -85,9 +85,24 @@ pub struct Stats {
     pub longest: usize,
 }
 
-struct Central {
-    slabs: Slabs,
-    held_peak: usize,
+/// Holds the lock; notes at its end what is held then.
+struct Central<'a> {
+    slabs: Guard<'a, Slabs>,
+    held: &'a AtomicUsize,
+    held_peak: &'a AtomicUsize,
+}
+
+impl Drop for Central<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let spans = &self.slabs.spans;
+        let held = (spans.total_frames() - spans.free_frames()) * FRAME;
+        // Written under the lock only; read by anybody.
+        self.held.store(held, Ordering::Relaxed);
+        if held > self.held_peak.load(Ordering::Relaxed) {
+            self.held_peak.store(held, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A heap for up to `CPUS` CPUs, told apart by `C`.
@@ -95,7 +110,10 @@ pub struct Heap<C, const CPUS: usize> {
     caches: [Cache; CPUS],
     /// Bytes handed out without a cache.
     uncached: AtomicUsize,
-    central: Lock<Central>,
+    central: Lock<Slabs>,
+    /// Bytes in frames that are not free, now and at most.
+    held: AtomicUsize,
+    held_peak: AtomicUsize,
     slot: PhantomData<fn() -> C>,
 }
 
@@ -116,9 +134,16 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         Self {
             caches: [const { Cache::new() }; CPUS],
             uncached: AtomicUsize::new(0),
-            central: Lock::new(Central { slabs: Slabs::new(), held_peak: 0 }),
+            central: Lock::new(Slabs::new()),
+            held: AtomicUsize::new(0),
+            held_peak: AtomicUsize::new(0),
             slot: PhantomData,
         }
+    }
+
+    #[inline]
+    fn central(&self) -> Central<'_> {
+        Central { slabs: self.central.lock(), held: &self.held, held_peak: &self.held_peak }
     }
 
     /// Gives the heap its memory, once. Returns false when it already has some or when no region can hold the table of
@@ -128,7 +153,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     /// The address ranges must be disjoint, mapped, writable, used by nothing else, and stay so for ever.
     pub unsafe fn init(&self, regions: &[Range<usize>]) -> bool {
         // SAFETY: the caller vouches for the regions.
-        unsafe { self.central.lock().slabs.spans.init(regions) }
+        unsafe { self.central().slabs.spans.init(regions) }
     }
 
     /// Bytes handed out: size-class bytes and whole frames. A sum over the CPUs, no lock.
@@ -139,15 +164,19 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         if used > isize::MAX as usize { 0 } else { used }
     }
 
+    /// Bytes in frames that are not free: what is used, what lists and slabs keep, and what slabs waste. No lock.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
     /// All counts; takes the lock.
     pub fn stats(&self) -> Stats {
-        let mut central = self.central.lock();
-        let held_peak = central.held_peak;
+        let mut central = self.central();
         let spans = &mut central.slabs.spans;
         Stats {
             used: self.used(),
             held: (spans.total_frames() - spans.free_frames()) * FRAME,
-            held_peak,
+            held_peak: self.held_peak.load(Ordering::Relaxed),
             total: spans.total_frames() * FRAME,
             longest: spans.longest() * FRAME,
         }
@@ -160,17 +189,17 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         let frames = u32::try_from(bytes.max(1).div_ceil(FRAME)).ok()?;
         let align = u32::try_from(align.max(FRAME) / FRAME).ok()?;
         let address = {
-            let mut central = self.central.lock();
+            let mut central = self.central();
             let first = match central.slabs.spans.take(frames, align) {
                 Some(first) => Some(first),
                 None => {
                     drop(central);
                     self.drain();
-                    central = self.central.lock();
-                    if central.slabs.reclaim() { central.slabs.spans.take(frames, align) } else { None }
+                    central = self.central();
+                    central.slabs.reclaim();
+                    central.slabs.spans.take(frames, align)
                 }
             }?;
-            central.note_peak();
             central.slabs.spans.address(first)
         };
         self.uncached.fetch_add(frames as usize * FRAME, Ordering::Relaxed);
@@ -183,7 +212,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     /// `start` must have come from [`Heap::alloc_frames`] of this heap with the same `bytes` and be used by nobody.
     pub unsafe fn free_frames(&self, start: NonNull<u8>, bytes: usize) {
         let frames = bytes.max(1).div_ceil(FRAME) as u32;
-        let mut central = self.central.lock();
+        let mut central = self.central();
         let first = central.slabs.spans.frame_of(start.as_ptr() as usize);
         debug_assert_eq!(central.slabs.spans.length(first), frames);
         central.slabs.spans.release(first, frames);
@@ -202,12 +231,12 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     #[cold]
     fn refill(&self, cache: &Cache, class: usize) -> *mut u8 {
         let want = usize::from(BATCH[class]);
-        let mut got = self.central.lock().take(class, want);
+        let mut got = self.central().slabs.take(class, want);
         if got.1 == 0 {
             self.drain();
-            let mut central = self.central.lock();
+            let mut central = self.central();
             central.slabs.reclaim();
-            got = central.take(class, 1);
+            got = central.slabs.take(class, 1);
         }
         let (object, count) = got;
         if object.is_null() {
@@ -226,7 +255,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     fn flush(&self, cache: &Cache, class: usize, most: usize) {
         // SAFETY: the cache is the calling CPU's (see `CpuSlot`) and no other reference to its bins is alive.
         let bin = unsafe { &mut (*cache.bins.get())[class] };
-        let mut central = self.central.lock();
+        let mut central = self.central();
         for _ in 0..most.min(bin.count) {
             let object = bin.head;
             // SAFETY: the list holds `count` objects that nobody uses; the first word of each names the next.
@@ -284,12 +313,12 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     /// An object straight from the slabs: of a class that is not cached, or for a caller without a cache.
     #[cold]
     fn alloc_slab(&self, class: usize) -> *mut u8 {
-        let (mut object, _) = self.central.lock().take(class, 1);
+        let (mut object, _) = self.central().slabs.take(class, 1);
         if object.is_null() {
             self.drain();
-            let mut central = self.central.lock();
+            let mut central = self.central();
             central.slabs.reclaim();
-            object = central.take(class, 1).0;
+            object = central.slabs.take(class, 1).0;
         }
         if !object.is_null() {
             self.uncached.fetch_add(SIZES[class] as usize, Ordering::Relaxed);
@@ -300,7 +329,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     #[cold]
     unsafe fn free_slab(&self, object: *mut u8, class: usize) {
         // SAFETY: the caller gives the object up.
-        unsafe { self.central.lock().slabs.give(object) };
+        unsafe { self.central().slabs.give(object) };
         self.uncached.fetch_sub(SIZES[class] as usize, Ordering::Relaxed);
     }
 
@@ -311,29 +340,14 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         if old == new {
             return true;
         }
-        let mut central = self.central.lock();
+        let mut central = self.central();
         let first = central.slabs.spans.frame_of(start as usize);
         if !central.slabs.spans.resize(first, frames) {
             return false;
         }
-        central.note_peak();
         drop(central);
         self.uncached.fetch_add((new << FRAME_SHIFT).wrapping_sub(old << FRAME_SHIFT), Ordering::Relaxed);
         true
-    }
-}
-
-impl Central {
-    fn take(&mut self, class: usize, want: usize) -> (*mut u8, usize) {
-        let got = self.slabs.take(class, want);
-        self.note_peak();
-        got
-    }
-
-    #[inline]
-    fn note_peak(&mut self) {
-        let spans = &self.slabs.spans;
-        self.held_peak = self.held_peak.max((spans.total_frames() - spans.free_frames()) * FRAME);
     }
 }
 

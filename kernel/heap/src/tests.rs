@@ -140,7 +140,7 @@ fn random_operations_against_a_model() {
             _ => {}
         }
         if i % 1000 == 0 {
-            heap.central.lock().slabs.check();
+            heap.central.lock().check();
             assert_eq!(heap.used(), blocks.iter().map(Block::takes).sum::<usize>());
         }
     }
@@ -159,8 +159,8 @@ fn everything_is_back(heap: &TestHeap) {
     }
     SLOT.set(0);
     let mut central = heap.central.lock();
-    central.slabs.reclaim();
-    central.slabs.check();
+    central.reclaim();
+    central.check();
     drop(central);
     let stats = heap.stats();
     assert_eq!((stats.used, stats.held), (0, 0));
@@ -306,7 +306,7 @@ fn every_class_can_be_filled_and_emptied() {
     for &size in &SIZES {
         let blocks: Vec<Block> =
             (0..300_000 / size as usize + 2).map(|_| Block::new(heap, size as usize, 8, 2).expect("fits")).collect();
-        heap.central.lock().slabs.check();
+        heap.central.lock().check();
         for block in blocks {
             block.free(heap);
         }

@@ -51,6 +51,11 @@ pub fn used() -> usize {
     HEAP.used()
 }
 
+/// Bytes in frames that are not free: what is used and what the heap keeps or wastes besides. Cheap.
+pub fn held() -> usize {
+    HEAP.held()
+}
+
 /// All counts of the heap.
 pub fn stats() -> Stats {
     HEAP.stats()

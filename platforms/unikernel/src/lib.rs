@@ -6,9 +6,16 @@
 
 extern crate alloc;
 
+pub mod budget;
+#[cfg(target_os = "none")]
+mod engine;
+#[cfg(target_os = "none")]
+mod machine;
 pub mod options;
 #[cfg(target_os = "none")]
 mod start;
+#[cfg(target_os = "none")]
+mod worker;
 
 #[cfg(target_os = "none")]
 pub use start::run;

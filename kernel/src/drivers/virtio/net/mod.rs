@@ -239,6 +239,12 @@ mod device {
             self.rx.broken() || self.tx.broken()
         }
 
+        /// Whether a received frame is waiting.
+        #[inline]
+        pub fn pending(&self) -> bool {
+            self.rx.pending()
+        }
+
         /// Switches interrupts on before a halt. Returns false, with interrupts off, when there is work already. To be called
         /// with the CPU's interrupts masked until the halt.
         pub fn prepare_wait(&mut self) -> bool {

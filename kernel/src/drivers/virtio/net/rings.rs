@@ -239,6 +239,12 @@ impl<H: Hal> RxRing<H> {
         }
     }
 
+    /// Whether a frame is waiting.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        self.0.queue.can_pop() && !self.0.broken
+    }
+
     /// Offers a frame's buffer to the device again.
     pub fn recycle(&mut self, frame: Frame) {
         self.offer(frame.slot);
