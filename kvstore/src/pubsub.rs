@@ -1,138 +1,196 @@
-//! Who is subscribed to what, and delivery.
+//! Publish/subscribe: who listens to what, and sending it to them.
+//!
+//! Messages to the client whose command causes them are kept until its reply is written; those to others go straight into
+//! their output.
 
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+
+use crate::clients::Clients;
 use crate::core::Core;
 use crate::glob;
-use crate::keyspace::{Event, KeyMap, MapHashing, event};
+use crate::keyspace::{Event, event};
 use crate::reply::Reply;
-use crate::session::{Client, ClientId};
-use crate::table::Hashing;
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::vec::Vec;
-use hashbrown::HashMap;
+use crate::session::{Client, ClientId, Subscriptions};
 
-/// The registers of channels, patterns and shard channels; no entry is empty.
-#[derive(Debug)]
+/// What a subscription is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A channel.
+    Channel,
+    /// All channels that a glob pattern matches.
+    Pattern,
+    /// A shard channel.
+    Shard,
+}
+
+type Listeners = BTreeMap<Box<[u8]>, BTreeSet<ClientId>>;
+
+/// Who listens to what.
+#[derive(Debug, Default)]
 pub struct PubSub {
-    /// Subscribers by channel.
-    pub channels: KeyMap<Vec<ClientId>>,
-    /// Subscribers by pattern.
-    pub patterns: BTreeMap<Box<[u8]>, Vec<ClientId>>,
-    /// Subscribers by shard channel.
-    pub shards: KeyMap<Vec<ClientId>>,
+    channels: Listeners,
+    patterns: Listeners,
+    shards: Listeners,
 }
 
 impl PubSub {
-    /// Nobody is subscribed to anything.
-    pub fn new(hashing: Hashing) -> Self {
-        let maps = MapHashing(hashing);
-        Self {
-            channels: HashMap::with_hasher(maps.clone()),
-            patterns: BTreeMap::new(),
-            shards: HashMap::with_hasher(maps),
+    fn listeners_mut(&mut self, kind: Kind) -> &mut Listeners {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shards,
+        }
+    }
+
+    fn listeners(&self, kind: Kind) -> &Listeners {
+        match kind {
+            Kind::Channel => &self.channels,
+            Kind::Pattern => &self.patterns,
+            Kind::Shard => &self.shards,
+        }
+    }
+
+    /// Number of clients that are subscribed to exactly this.
+    pub fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
+        self.listeners(kind).get(name).map_or(0, BTreeSet::len)
+    }
+
+    /// Everything of a kind that somebody is subscribed to.
+    pub fn names(&self, kind: Kind) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.listeners(kind).keys().map(|name| &**name)
+    }
+
+    /// Subscribes a client; false if it was already.
+    pub fn subscribe(&mut self, kind: Kind, client: &mut Client, name: &[u8]) -> bool {
+        let own = client.subscriptions.get_or_insert_default();
+        if !own.of_mut(kind).insert(name.into()) {
+            return false;
+        }
+        self.listeners_mut(kind).entry(name.into()).or_default().insert(client.handle);
+        true
+    }
+
+    /// Ends a subscription; false if there was none.
+    pub fn unsubscribe(&mut self, kind: Kind, client: &mut Client, name: &[u8]) -> bool {
+        let Some(own) = client.subscriptions.as_mut() else { return false };
+        if !own.of_mut(kind).remove(name) {
+            return false;
+        }
+        if own.is_empty() {
+            client.subscriptions = None;
+        }
+        let listeners = self.listeners_mut(kind);
+        if let Some(clients) = listeners.get_mut(name) {
+            clients.remove(&client.handle);
+            if clients.is_empty() {
+                listeners.remove(name);
+            }
+        }
+        true
+    }
+}
+
+impl Subscriptions {
+    /// The subscriptions of a kind.
+    pub fn of(&self, kind: Kind) -> &BTreeSet<Box<[u8]>> {
+        match kind {
+            Kind::Channel => &self.channels,
+            Kind::Pattern => &self.patterns,
+            Kind::Shard => &self.shards,
+        }
+    }
+
+    fn of_mut(&mut self, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shards,
         }
     }
 }
 
-/// A message as subscribers get it.
-fn message(reply: &mut Reply<'_>, kind: &[u8], pattern: Option<&[u8]>, channel: &[u8], text: &[u8]) {
-    reply.push(if pattern.is_some() { 4 } else { 3 });
-    reply.bulk(kind);
-    if let Some(p) = pattern {
-        reply.bulk(p);
+/// Sends to a session: after its reply, if it is the present one.
+fn send(
+    clients: &mut Clients,
+    limit: usize,
+    present: Option<&mut Client>,
+    id: ClientId,
+    write: impl FnOnce(&mut Reply<'_>),
+) {
+    if let Some(client) = present
+        && client.handle == id
+    {
+        return write(&mut Reply { out: &mut client.pushes, resp3: client.resp3 });
     }
-    reply.bulk(channel);
-    reply.bulk(text);
+    let Some(session) = clients.get_mut(id) else { return };
+    session.out.set_limit(limit.max(session.out.owned()));
+    write(&mut Reply { out: &mut session.out, resp3: session.client.resp3 });
+    clients.list_id(id);
 }
 
 impl Core {
     /// Writes something to a session that may be the present one: to that it is sent after its reply.
     pub fn deliver(&mut self, present: Option<&mut Client>, id: ClientId, write: impl FnOnce(&mut Reply<'_>)) {
-        match present {
-            Some(client) if client.handle == id => {
-                write(&mut Reply { out: &mut client.pushes, resp3: client.resp3 });
+        let limit = self.output_limit();
+        send(&mut self.clients, limit, present, id, write);
+    }
+
+    /// Sends a message to everybody who listens to a channel (or shard channel). `present` is the client whose command this
+    /// is part of. Returns how many messages were sent.
+    pub fn publish(&mut self, kind: Kind, channel: &[u8], message: &[u8], mut present: Option<&mut Client>) -> usize {
+        let limit = self.output_limit();
+        let Core { pubsub, clients, .. } = self;
+        let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
+        let mut sent = 0;
+        for &id in pubsub.listeners(kind).get(channel).into_iter().flatten() {
+            send(clients, limit, present.as_deref_mut(), id, |reply| {
+                reply.push(3);
+                reply.bulk(word);
+                reply.bulk(channel);
+                reply.bulk(message);
+            });
+            sent += 1;
+        }
+        if kind == Kind::Shard {
+            return sent;
+        }
+        for (pattern, listeners) in pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel)) {
+            for &id in listeners {
+                send(clients, limit, present.as_deref_mut(), id, |reply| {
+                    reply.push(4);
+                    reply.bulk(b"pmessage");
+                    reply.bulk(pattern);
+                    reply.bulk(channel);
+                    reply.bulk(message);
+                });
+                sent += 1;
             }
-            _ => self.send_to(id, write),
         }
+        sent
     }
 
-    /// Sends a message to a channel's subscribers and to those of patterns that match it; returns how many got it.
-    pub fn publish(&mut self, mut present: Option<&mut Client>, channel: &[u8], text: &[u8]) -> usize {
-        let mut receivers = 0;
-        let subscribers = self.pubsub.channels.get(channel).cloned().unwrap_or_default();
-        for id in subscribers {
-            self.deliver(present.as_deref_mut(), id, |r| message(r, b"message", None, channel, text));
-            receivers += 1;
-        }
-        if self.pubsub.patterns.is_empty() {
-            return receivers;
-        }
-        let matching: Vec<(Box<[u8]>, Vec<ClientId>)> = self
-            .pubsub
-            .patterns
-            .iter()
-            .filter(|(pattern, _)| glob::matches(pattern, channel))
-            .map(|(pattern, ids)| (pattern.clone(), ids.clone()))
-            .collect();
-        for (pattern, ids) in matching {
-            for id in ids {
-                self.deliver(present.as_deref_mut(), id, |r| message(r, b"pmessage", Some(&pattern), channel, text));
-                receivers += 1;
-            }
-        }
-        receivers
-    }
-
-    /// Sends a message to a shard channel's subscribers; returns how many got it.
-    pub fn publish_shard(&mut self, mut present: Option<&mut Client>, channel: &[u8], text: &[u8]) -> usize {
-        let subscribers = self.pubsub.shards.get(channel).cloned().unwrap_or_default();
-        for &id in &subscribers {
-            self.deliver(present.as_deref_mut(), id, |r| message(r, b"smessage", None, channel, text));
-        }
-        subscribers.len()
-    }
-
-    /// Publishes a keyspace event on its channels, as far as `mask` wants them.
-    pub fn publish_event(&mut self, mask: u32, e: &Event, mut present: Option<&mut Client>) {
+    /// Publishes a keyspace event on the channels that `mask` asks for.
+    pub fn publish_event(&mut self, mask: u32, event: &Event, mut present: Option<&mut Client>) {
         if mask & event::KEYSPACE != 0 {
-            let mut channel = format!("__keyspace@{}__:", e.db).into_bytes();
-            channel.extend_from_slice(&e.key);
-            self.publish(present.as_deref_mut(), &channel, e.name.as_bytes());
+            let mut channel = format!("__keyspace@{}__:", event.db).into_bytes();
+            channel.extend_from_slice(&event.key);
+            self.publish(Kind::Channel, &channel, event.name.as_bytes(), present.as_deref_mut());
         }
         if mask & event::KEYEVENT != 0 {
-            let channel = format!("__keyevent@{}__:{}", e.db, e.name);
-            self.publish(present, channel.as_bytes(), &e.key);
+            let channel = format!("__keyevent@{}__:{}", event.db, event.name);
+            self.publish(Kind::Channel, channel.as_bytes(), &event.key, present);
         }
     }
 
-    /// Takes a session that is going, or that is reset, out of the registers.
+    /// Ends all subscriptions of a client without a word.
     pub fn unsubscribe_all(&mut self, client: &mut Client) {
-        let Some(subscriptions) = client.subscriptions.take() else { return };
-        let id = client.handle;
-        for channel in &subscriptions.channels {
-            leave(&mut self.pubsub.channels, channel, id);
-        }
-        for channel in &subscriptions.shards {
-            leave(&mut self.pubsub.shards, channel, id);
-        }
-        for pattern in &subscriptions.patterns {
-            if let Some(ids) = self.pubsub.patterns.get_mut(pattern) {
-                ids.retain(|c| *c != id);
-                if ids.is_empty() {
-                    self.pubsub.patterns.remove(pattern);
-                }
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+            while let Some(name) = client.subscriptions.as_ref().and_then(|own| own.of(kind).first().cloned()) {
+                self.pubsub.unsubscribe(kind, client, &name);
             }
         }
-    }
-}
-
-/// Takes a session out of one channel's subscribers.
-pub fn leave(channels: &mut KeyMap<Vec<ClientId>>, channel: &[u8], id: ClientId) {
-    if let Some(ids) = channels.get_mut(channel) {
-        ids.retain(|c| *c != id);
-        if ids.is_empty() {
-            channels.remove(channel);
-        }
+        client.subscriptions = None;
     }
 }

@@ -23,5 +23,8 @@
 //! that the client chose asks `ctx.affordable(n)` and reserves fallibly.
 
 pub mod connection;
+pub mod pubsub;
 pub mod strings;
 pub mod table;
+pub mod transactions;
+pub mod zsets;

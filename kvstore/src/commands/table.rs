@@ -5,7 +5,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The families, in no particular order. A family's file holds its entries, handlers and tests.
-pub static FAMILIES: &[&[Command]] = &[super::connection::COMMANDS, super::strings::COMMANDS];
+pub static FAMILIES: &[&[Command]] = &[
+    super::connection::COMMANDS,
+    super::pubsub::COMMANDS,
+    super::strings::COMMANDS,
+    super::transactions::COMMANDS,
+    super::zsets::COMMANDS,
+    super::zsets::algebra::COMMANDS,
+    super::zsets::pops::COMMANDS,
+    super::zsets::ranges::COMMANDS,
+];
 
 /// All commands, family by family.
 pub fn all() -> impl Iterator<Item = &'static Command> {

@@ -8,12 +8,13 @@ mod expiry;
 mod keys;
 mod lazy;
 mod strings;
+mod watch;
 
 pub use keys::Keys;
 pub use lazy::LazyFree;
 
+use crate::session::ClientId;
 use crate::session::args::OwnedArgs;
-use crate::session::{Client, ClientId};
 use crate::table::{Hashing, Table};
 use crate::value::Item;
 use alloc::boxed::Box;
@@ -232,20 +233,6 @@ impl Keyspace {
         }
         self.lazy.push_table(old);
         n
-    }
-
-    /// Ends a session's WATCHes.
-    pub fn unwatch(&mut self, client: &mut Client) {
-        for (db, key) in core::mem::take(&mut client.watching) {
-            let Some(db) = self.dbs.get_mut(db) else { continue };
-            if let Some(watchers) = db.watched.get_mut(&key) {
-                watchers.retain(|c| *c != client.handle);
-                if watchers.is_empty() {
-                    db.watched.remove(&key);
-                }
-            }
-        }
-        client.watch_broken = false;
     }
 
     /// Exchanges the contents of two databases. Who watches or waits stays where they are.

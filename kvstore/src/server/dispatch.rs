@@ -76,16 +76,29 @@ impl Server {
             Ok((Verdict::Queued, _)) => reply.simple("QUEUED"),
             Ok((Verdict::Hold, _)) => {}
             Err(e) => {
+                let e = self.fail_transaction(client, args, e);
                 self.core.stats.error(e.code());
-                if let Some(multi) = &mut client.multi {
-                    multi.failed = true;
-                }
                 reply.error(&e);
             }
         }
         if !client.pushes.is_empty() {
             out.append(&mut client.pushes);
         }
+    }
+
+    /// A refused command makes the transaction that is being queued fail; a refused EXEC ends it.
+    fn fail_transaction(&mut self, client: &mut Client, args: Args<'_>, error: Error) -> Error {
+        if args.is(0, "exec") {
+            client.multi = None;
+            self.keyspace.unwatch(client);
+            let reason = error.text();
+            let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
+            return error_text!("EXECABORT Transaction discarded because of: {reason}");
+        }
+        if let Some(multi) = &mut client.multi {
+            multi.failed = true;
+        }
+        error
     }
 
     /// The checks that do not depend on the handler, in Redis's order.
@@ -95,7 +108,10 @@ impl Server {
         if !client.authenticated && !command.has(flag::NO_AUTH) {
             return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
         }
-        if command.has(flag::DENYOOM) && self.core.over_maxmemory() && !self.make_room() {
+        let queued = |multi: &crate::session::Multi| multi.queue.iter().any(|(c, _)| c.has(flag::DENYOOM));
+        let grows =
+            command.has(flag::DENYOOM) || (command.name == "exec" && client.multi.as_deref().is_some_and(queued));
+        if grows && self.core.over_maxmemory() && !self.make_room() {
             return self.rejected(entry, Error::OutOfMemory);
         }
         if client.is_plain() && self.core.pause.until_us == 0 {

@@ -4,7 +4,7 @@
 //! waits inside.
 
 mod blocked;
-mod dispatch;
+pub(crate) mod dispatch;
 mod feed;
 mod followups;
 mod housekeeping;
@@ -90,7 +90,7 @@ impl Server {
             machine: setup.machine,
             identity: setup.identity,
             index: Index::new(),
-            pubsub: PubSub::new(hashing),
+            pubsub: PubSub::default(),
             slowlog: Slowlog::default(),
             run_id,
             now_us: setup.now_us,
