@@ -21,61 +21,88 @@ pub fn append_bulks(entries: &mut Cursor<'_>, n: usize, out: &mut Vec<u8>) -> us
     let mut at = out.len();
     let mut pos = 0;
     let mut done = 0;
-    while done < n {
-        if out.len() - at < SHORT_ROOM {
-            let more = step.min(out.capacity() - at);
-            if more < SHORT_ROOM {
+    'extend: while done < n {
+        let more = step.min(out.capacity() - at);
+        if more < SHORT_ROOM {
+            break;
+        }
+        out.resize(at + more, 0);
+        let extended = out.as_mut_slice();
+        // One check a piece: everything else is within arrays of fixed size.
+        while let Some(room) = extended.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<SHORT_ROOM>) {
+            let Some(rest) = bytes.get(pos..) else { break 'extend };
+            let used = match rest.first_chunk::<{ 1 + BLOCK }>() {
+                Some(block) if (0x80..0x80 + BLOCK as u8).contains(&block[0]) => {
+                    let len = usize::from(block[0] & 0x0F);
+                    pos += len + 2;
+                    short(room, block, len)
+                }
+                _ => match any(room, rest) {
+                    Some((taken, used)) => {
+                        pos += taken;
+                        used
+                    }
+                    None => break 'extend,
+                },
+            };
+            at += used;
+            done += 1;
+            if done == n {
                 break;
             }
-            out.resize(at + more, 0);
         }
-        let Some(&first) = bytes.get(pos) else { break };
-        let Some(room) = out.get_mut(at..at + SHORT_ROOM) else { break };
-        let used = if first & 0xC0 == 0x80 {
-            let len = usize::from(first & 0x3F);
-            let head = if len < 10 {
-                room[..4].copy_from_slice(&[b'$', b'0' + len as u8, b'\r', b'\n']);
-                4
-            } else {
-                let (tens, ones) = (len as u8 / 10, len as u8 % 10);
-                room[..5].copy_from_slice(&[b'$', b'0' + tens, b'0' + ones, b'\r', b'\n']);
-                5
-            };
-            match bytes.get(pos + 1..pos + 1 + BLOCK) {
-                Some(block) if len <= BLOCK => room[head..head + BLOCK].copy_from_slice(block),
-                _ => match bytes.get(pos + 1..pos + 1 + len) {
-                    Some(text) => room[head..head + len].copy_from_slice(text),
-                    None => break,
-                },
-            }
-            room[head + len..head + len + 2].copy_from_slice(b"\r\n");
-            pos += len + 2;
-            head + len + 2
-        } else if first < 0xE0 {
-            // A number of at most four digits and a sign.
-            let value = if first < 0x80 {
-                pos += 2;
-                i64::from(first)
-            } else {
-                let Some(&low) = bytes.get(pos + 1) else { break };
-                pos += 3;
-                i64::from(((u16::from(first) << 8 | u16::from(low)) << 3) as i16 >> 3)
-            };
-            let mut buf = [0; I64_CHARS];
-            let text = format_i64(&mut buf, value);
-            room[..4].copy_from_slice(&[b'$', b'0' + text.len() as u8, b'\r', b'\n']);
-            room[4..4 + text.len()].copy_from_slice(text);
-            room[4 + text.len()..6 + text.len()].copy_from_slice(b"\r\n");
-            6 + text.len()
-        } else {
-            break;
-        };
-        at += used;
-        done += 1;
     }
     out.truncate(at);
     entries.skip_bytes(pos);
     done
+}
+
+/// A string of less than [`BLOCK`] bytes with so much behind it that a whole block can be read. Returns its length as a
+/// bulk string.
+#[inline]
+fn short(room: &mut [u8; SHORT_ROOM], entry: &[u8; 1 + BLOCK], len: usize) -> usize {
+    let len = len & (BLOCK - 1);
+    let block: &[u8] = &entry[1..];
+    let head = if len < 10 {
+        room[..4].copy_from_slice(&[b'$', b'0' + len as u8, b'\r', b'\n']);
+        room[4..4 + BLOCK].copy_from_slice(block);
+        4
+    } else {
+        room[..5].copy_from_slice(&[b'$', b'1', b'0' + len as u8 - 10, b'\r', b'\n']);
+        room[5..5 + BLOCK].copy_from_slice(block);
+        5
+    };
+    room[head + len..head + len + 2].copy_from_slice(b"\r\n");
+    head + len + 2
+}
+
+/// Any entry that is short, as a bulk string: bytes read and bytes written.
+fn any(room: &mut [u8; SHORT_ROOM], rest: &[u8]) -> Option<(usize, usize)> {
+    let first = *rest.first()?;
+    let mut buf = [0; I64_CHARS];
+    let (text, taken) = match first {
+        0..0x80 => (format_i64(&mut buf, i64::from(first)), 2),
+        0x80..0xC0 => {
+            let len = usize::from(first & 0x3F);
+            (rest.get(1..1 + len)?, len + 2)
+        }
+        0xC0..0xE0 => {
+            let bits = u16::from(first) << 8 | u16::from(*rest.get(1)?);
+            (format_i64(&mut buf, i64::from((bits << 3) as i16 >> 3)), 3)
+        }
+        _ => return None,
+    };
+    let len = text.len();
+    let head = if len < 10 {
+        room[..4].copy_from_slice(&[b'$', b'0' + len as u8, b'\r', b'\n']);
+        4
+    } else {
+        room[..5].copy_from_slice(&[b'$', b'0' + len as u8 / 10, b'0' + len as u8 % 10, b'\r', b'\n']);
+        5
+    };
+    room[head..head + len].copy_from_slice(text);
+    room[head + len..head + len + 2].copy_from_slice(b"\r\n");
+    Some((taken, head + len + 2))
 }
 
 #[cfg(test)]

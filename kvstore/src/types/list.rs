@@ -33,6 +33,11 @@ impl List {
         Self { repr: Repr::Listpack(Listpack::new()) }
     }
 
+    /// An empty list in the encoding for many elements; [`settle`](Self::settle) it when it is built.
+    pub fn new_quicklist(limit: NodeLimit) -> Self {
+        Self::from_quicklist(Quicklist::new(limit))
+    }
+
     /// A list with the elements of `lp`.
     pub fn from_listpack(lp: Listpack) -> Self {
         Self { repr: Repr::Listpack(lp) }
@@ -281,9 +286,14 @@ impl List {
 
     /// The elements from the head on.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.iter_from(0)
+    }
+
+    /// The elements from `index` on.
+    pub fn iter_from(&self, index: usize) -> impl Iterator<Item = Entry<'_>> {
         let (lp, ql) = match &self.repr {
-            Repr::Listpack(lp) => (Some(lp.iter()), None),
-            Repr::Quicklist(ql) => (None, Some(ql.iter_from(0))),
+            Repr::Listpack(lp) => (Some(lp.iter_from(lp.seek(index as isize).unwrap_or(lp.end()))), None),
+            Repr::Quicklist(ql) => (None, Some(ql.iter_from(index))),
         };
         lp.into_iter().flatten().chain(ql.into_iter().flatten())
     }
