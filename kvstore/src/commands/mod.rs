@@ -22,8 +22,15 @@
 //! A command that waits calls `ctx.block(...)` in place of a reply; it will be carried out again. Whatever grows by a size
 //! that the client chose asks `ctx.affordable(n)` and reserves fallibly.
 
+pub mod collection;
 pub mod connection;
+pub mod hashes;
+pub mod lists;
+pub mod lists_blocking;
 pub mod pubsub;
+pub mod set_algebra;
+pub mod sets;
+pub mod sort;
 pub mod strings;
 pub mod table;
 pub mod transactions;

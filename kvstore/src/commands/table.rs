@@ -14,6 +14,12 @@ pub static FAMILIES: &[&[Command]] = &[
     super::zsets::algebra::COMMANDS,
     super::zsets::pops::COMMANDS,
     super::zsets::ranges::COMMANDS,
+    super::hashes::COMMANDS,
+    super::lists::COMMANDS,
+    super::lists_blocking::COMMANDS,
+    super::set_algebra::COMMANDS,
+    super::sets::COMMANDS,
+    super::sort::COMMANDS,
 ];
 
 /// All commands, family by family.

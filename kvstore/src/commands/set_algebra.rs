@@ -1,0 +1,344 @@
+//! Commands that combine several sets.
+
+use alloc::vec::Vec;
+
+use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
+use crate::ctx::Ctx;
+use crate::encoding::listpack::Entry;
+use crate::error::Error;
+use crate::keyspace::{Keys, event};
+use crate::reply::Aggregate;
+use crate::session::args::Args;
+use crate::types::set::{Set, SetLimits};
+use crate::value::Object;
+use barium_cell::{OutOfMemory, View};
+
+/// The commands of this family.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "sdiff",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Returns the difference of multiple sets.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        arity: -2,
+        flags: flag::READONLY,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::RO | key::ACCESS, 1, -1, 1)],
+        args: &[Arg::key("key", 0).multiple()],
+        tips: &["nondeterministic_output_order"],
+        run: Some(sdiff),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sdiffstore",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Stores the difference of multiple sets in a key.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::OW | key::UPDATE, 1, 0, 1), KeySpec::range(key::RO | key::ACCESS, 2, -1, 1)],
+        args: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
+        run: Some(sdiffstore),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sinter",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Returns the intersect of multiple sets.",
+        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+        arity: -2,
+        flags: flag::READONLY,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::RO | key::ACCESS, 1, -1, 1)],
+        args: &[Arg::key("key", 0).multiple()],
+        tips: &["nondeterministic_output_order"],
+        run: Some(sinter),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sintercard",
+        group: Group::Set,
+        since: "7.0.0",
+        summary: "Returns the number of members of the intersect of multiple sets.",
+        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+        arity: -3,
+        flags: flag::READONLY,
+        acl: acl::SET,
+        keys: &[KeySpec::count(key::RO | key::ACCESS, 1)],
+        args: &[
+            Arg::integer("numkeys"),
+            Arg::key("key", 0).multiple(),
+            Arg::integer("limit").token("LIMIT").optional(),
+        ],
+        run: Some(sintercard),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sinterstore",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Stores the intersect of multiple sets in a key.",
+        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::OW | key::UPDATE, 1, 0, 1), KeySpec::range(key::RO | key::ACCESS, 2, -1, 1)],
+        args: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
+        run: Some(sinterstore),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "smembers",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Returns all members of a set.",
+        complexity: "O(N) where N is the set cardinality.",
+        arity: 2,
+        flags: flag::READONLY,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1)],
+        args: &[Arg::key("key", 0)],
+        tips: &["nondeterministic_output_order"],
+        run: Some(smembers),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sunion",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Returns the union of multiple sets.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        arity: -2,
+        flags: flag::READONLY,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::RO | key::ACCESS, 1, -1, 1)],
+        args: &[Arg::key("key", 0).multiple()],
+        tips: &["nondeterministic_output_order"],
+        run: Some(sunion),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sunionstore",
+        group: Group::Set,
+        since: "1.0.0",
+        summary: "Stores the union of multiple sets in a key.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        arity: -3,
+        flags: flag::WRITE | flag::DENYOOM,
+        acl: acl::SET,
+        keys: &[KeySpec::range(key::OW | key::UPDATE, 1, 0, 1), KeySpec::range(key::RO | key::ACCESS, 2, -1, 1)],
+        args: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
+        run: Some(sunionstore),
+        ..Command::DEFAULT
+    },
+];
+
+/// The sets at the keys that stand in `args[range]`, None for keys that do not exist.
+///
+/// # Errors
+/// When one of them holds another type.
+fn gather<'k>(
+    keys: &'k mut Keys<'_>,
+    args: Args<'_>,
+    range: core::ops::Range<usize>,
+) -> Result<Vec<Option<&'k Set>>, Error> {
+    for i in range.clone() {
+        // Counts the lookup, checks the type, and removes a key whose time has come.
+        keys.set(args.get(i))?;
+    }
+    let table = &keys.db().table;
+    Ok(range
+        .map(|i| match table.get(args.get(i))?.view() {
+            View::Object(Object::Set(set)) => Some(set),
+            _ => None,
+        })
+        .collect())
+}
+
+/// Visits the members that all of `sets` have, in the order of the smallest set, until `each` says stop.
+fn intersect<'k>(
+    sets: &mut [&'k Set],
+    mut each: impl FnMut(&'k Set, Entry<'k>) -> Result<bool, OutOfMemory>,
+) -> Result<(), OutOfMemory> {
+    // Stable, so that equal sizes stay in the order given.
+    sets.sort_by_key(|set| set.len());
+    let Some((&smallest, others)) = sets.split_first() else { return Ok(()) };
+    for member in smallest.iter() {
+        if others.iter().all(|set| core::ptr::eq(*set, smallest) || set.contains_entry(member))
+            && !each(smallest, member)?
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn smembers(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let set = ctx.keys.set(ctx.args.get(1))?;
+    ctx.reply.set(set.map_or(0, Set::len));
+    set.into_iter().flat_map(Set::iter).for_each(|member| ctx.reply.entry(member));
+    Ok(())
+}
+
+fn sinter(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let sets = gather(&mut ctx.keys, ctx.args, 1..ctx.args.len())?;
+    let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() else {
+        ctx.reply.set(0);
+        return Ok(());
+    };
+    let at = ctx.reply.defer();
+    let mut n = 0;
+    intersect(&mut sets, |_, member| {
+        ctx.reply.entry(member);
+        n += 1;
+        Ok(true)
+    })?;
+    ctx.reply.end(at, Aggregate::Set, n);
+    Ok(())
+}
+
+fn sintercard(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let numkeys = ctx.numkeys(1)?;
+    if numkeys > ctx.argc() - 2 {
+        return Err(Error::Fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    let mut limit = 0;
+    let mut i = numkeys + 2;
+    while i < ctx.argc() {
+        if !ctx.args.is(i, "limit") || i + 1 == ctx.argc() {
+            return Err(Error::Syntax);
+        }
+        limit = ctx.count_or(i + 1, "ERR LIMIT can't be negative")?;
+        i += 2;
+    }
+    let sets = gather(&mut ctx.keys, ctx.args, 2..numkeys + 2)?;
+    let mut n = 0;
+    if let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() {
+        intersect(&mut sets, |_, _| {
+            n += 1;
+            Ok(n != limit)
+        })?;
+    }
+    ctx.reply.count(n);
+    Ok(())
+}
+
+/// The intersection as a new set, in the encoding that Redis gives it.
+fn intersection(mut sets: Vec<&Set>, limits: &SetLimits) -> Result<Set, OutOfMemory> {
+    sets.sort_by_key(|set| set.len());
+    let from_intset = sets.first().is_some_and(|set| set.as_intset().is_some());
+    let mut result = if from_intset { Set::new() } else { Set::new_listpack() };
+    let mut only_integers = true;
+    intersect(&mut sets, |_, member| {
+        only_integers = only_integers && member.as_int().is_some();
+        result.add_entry(member, limits)?;
+        Ok(true)
+    })?;
+    if only_integers {
+        result.integers_to_intset(limits);
+    }
+    Ok(result)
+}
+
+fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Result<Set, OutOfMemory> {
+    let mut result = Set::new();
+    for member in sets.iter().flatten().flat_map(|set| set.iter()) {
+        result.add_entry(member, limits)?;
+    }
+    Ok(result)
+}
+
+/// The members of the first set that no other has.
+fn difference(mut sets: Vec<Option<&Set>>, limits: &SetLimits) -> Result<Set, OutOfMemory> {
+    let mut result = Set::new();
+    let Some((&mut Some(first), others)) = sets.split_first_mut() else { return Ok(result) };
+    if others.iter().flatten().any(|set| core::ptr::eq(*set, first)) {
+        return Ok(result);
+    }
+    let existing = 1 + others.iter().flatten().count();
+    let total: usize = first.len() + others.iter().flatten().map(|set| set.len()).sum::<usize>();
+    if first.len() * existing / 2 <= total {
+        // Few lookups: ask the largest sets first whether they have a member.
+        others.sort_by_key(|set| core::cmp::Reverse(set.map_or(0, Set::len)));
+        for member in first.iter() {
+            if !others.iter().flatten().any(|set| set.contains_entry(member)) {
+                result.add_entry(member, limits)?;
+            }
+        }
+    } else {
+        for member in first.iter() {
+            result.add_entry(member, limits)?;
+        }
+        for set in others.iter().flatten() {
+            if result.is_empty() {
+                break;
+            }
+            for member in set.iter() {
+                result.remove_entry(member);
+            }
+        }
+    }
+    Ok(result)
+}
+
+/// Replies with a set that was made for this.
+fn reply_set(ctx: &mut Ctx<'_>, set: &Set) {
+    ctx.reply.set(set.len());
+    set.iter().for_each(|member| ctx.reply.entry(member));
+}
+
+/// Puts a result at the key of argument 1, or removes that key if the result is empty.
+fn store(ctx: &mut Ctx<'_>, set: Set, name: &'static str) -> Result<(), Error> {
+    let destination = ctx.arg(1);
+    let len = set.len();
+    if len > 0 {
+        ctx.keys.set_object(destination, Object::Set(set))?;
+        ctx.keys.modified(destination);
+        ctx.keys.notify(event::SET, name, destination);
+    } else if ctx.keys.remove(destination) {
+        ctx.keys.modified(destination);
+        ctx.keys.notify(event::GENERIC, "del", destination);
+    }
+    ctx.reply.count(len);
+    Ok(())
+}
+
+fn sinterstore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let limits = ctx.set_limits();
+    let sets = gather(&mut ctx.keys, ctx.args, 2..ctx.args.len())?;
+    let result = match sets.into_iter().collect::<Option<Vec<_>>>() {
+        Some(sets) => intersection(sets, &limits)?,
+        None => Set::new(),
+    };
+    store(ctx, result, "sinterstore")
+}
+
+fn sunion(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let limits = ctx.set_limits();
+    let result = union(&gather(&mut ctx.keys, ctx.args, 1..ctx.args.len())?, &limits)?;
+    reply_set(ctx, &result);
+    Ok(())
+}
+
+fn sunionstore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let limits = ctx.set_limits();
+    let result = union(&gather(&mut ctx.keys, ctx.args, 2..ctx.args.len())?, &limits)?;
+    store(ctx, result, "sunionstore")
+}
+
+fn sdiff(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let limits = ctx.set_limits();
+    let result = difference(gather(&mut ctx.keys, ctx.args, 1..ctx.args.len())?, &limits)?;
+    reply_set(ctx, &result);
+    Ok(())
+}
+
+fn sdiffstore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let limits = ctx.set_limits();
+    let result = difference(gather(&mut ctx.keys, ctx.args, 2..ctx.args.len())?, &limits)?;
+    store(ctx, result, "sdiffstore")
+}
