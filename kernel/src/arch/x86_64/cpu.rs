@@ -4,7 +4,7 @@ use super::{apic, exception, paging, time};
 use crate::cpu::MAX_CPUS;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
 use x86_64::instructions::tables::load_tss;
@@ -43,6 +43,9 @@ pub(super) fn features() -> Features {
     }
 }
 
+/// Whether this is QEMU's own emulator.
+static EMULATED: AtomicBool = AtomicBool::new(false);
+
 fn read_features() {
     let basic = __cpuid(1);
     let extended = if __cpuid(0x8000_0000).eax >= 0x8000_0001 { __cpuid(0x8000_0001).edx } else { 0 };
@@ -57,6 +60,10 @@ fn read_features() {
         bit(structured, 18),
         bit(basic.ecx, 31),
     ];
+    let signature = __cpuid(0x4000_0000);
+    let emulated =
+        [signature.ebx, signature.ecx, signature.edx].map(u32::to_le_bytes).as_flattened() == b"TCGTCGTCGTCG";
+    EMULATED.store(bit(basic.ecx, 31) != 0 && emulated, Ordering::Relaxed);
     FEATURES.store(bits.iter().rev().fold(0, |word, bit| word << 1 | bit), Ordering::Relaxed);
 }
 
@@ -204,10 +211,13 @@ pub(super) fn timer_fired() {
     ARMED[id()].store(0, Ordering::Relaxed);
 }
 
-/// A hint inside a spin.
+/// A hint inside a spin. QEMU's emulator answers `pause` by leaving the guest and taking its global lock, which slows the
+/// devices that are waited for: there it is left out.
 #[inline]
 pub fn relax() {
-    core::hint::spin_loop();
+    if !EMULATED.load(Ordering::Relaxed) {
+        core::hint::spin_loop();
+    }
 }
 
 /// Halts with interrupts masked.
