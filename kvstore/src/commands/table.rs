@@ -7,19 +7,23 @@ use alloc::vec::Vec;
 /// The families, in no particular order. A family's file holds its entries, handlers and tests.
 pub static FAMILIES: &[&[Command]] = &[
     super::connection::COMMANDS,
+    super::counters::COMMANDS,
+    super::expire::COMMANDS,
+    super::hashes::COMMANDS,
+    super::keys::COMMANDS,
+    super::lcs::COMMANDS,
+    super::lists::COMMANDS,
+    super::lists_blocking::COMMANDS,
     super::pubsub::COMMANDS,
+    super::set_algebra::COMMANDS,
+    super::sets::COMMANDS,
+    super::sort::COMMANDS,
     super::strings::COMMANDS,
     super::transactions::COMMANDS,
     super::zsets::COMMANDS,
     super::zsets::algebra::COMMANDS,
     super::zsets::pops::COMMANDS,
     super::zsets::ranges::COMMANDS,
-    super::hashes::COMMANDS,
-    super::lists::COMMANDS,
-    super::lists_blocking::COMMANDS,
-    super::set_algebra::COMMANDS,
-    super::sets::COMMANDS,
-    super::sort::COMMANDS,
 ];
 
 /// All commands, family by family.

@@ -127,6 +127,14 @@ impl Keys<'_> {
         self.db().table.at(pos)
     }
 
+    /// Looks a key up for reading, without moving its access clock.
+    pub fn read_untouched(&mut self, key: &[u8]) -> Option<&Item> {
+        let touch = core::mem::replace(&mut self.touch, false);
+        let found = self.read(key).is_some();
+        self.touch = touch;
+        if found { self.peek(key) } else { None }
+    }
+
     #[inline]
     fn touch_at(&mut self, pos: Pos) {
         let clock = self.space.clock();

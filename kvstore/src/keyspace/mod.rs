@@ -12,6 +12,7 @@ mod watch;
 
 pub use keys::Keys;
 pub use lazy::LazyFree;
+pub use strings::NewStr;
 
 use crate::session::ClientId;
 use crate::session::args::OwnedArgs;

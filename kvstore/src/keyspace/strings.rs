@@ -104,17 +104,26 @@ impl Keys<'_> {
         if value.len() > INLINE_MAX {
             return self.set_string(key, NewStr::Bytes(value), true);
         }
+        self.set_tagged(key, value, Type::RawString)
+    }
+
+    fn set_tagged(&mut self, key: &[u8], value: &[u8], tag: Type) -> Result<(), Error> {
         match self.find(key) {
-            None => self.add(Record::with_bytes(key, Type::RawString as u8, value)?).map(drop),
+            None => self.add(Record::with_bytes(key, tag as u8, value)?).map(drop),
             Some(pos) => {
                 let Some(item) = self.at_mut(pos) else { return Ok(()) };
-                let old = item.set_bytes(Type::RawString as u8, value)?;
+                let old = item.set_bytes(tag as u8, value)?;
                 if let Some(old) = old {
                     self.space.lazy.push_object(old);
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Stores a number's text as it stands, an integer too: encoding `embstr`, deadline kept.
+    pub fn set_number_text(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.set_tagged(key, value, Type::String)
     }
 
     /// Changes a string in place after growing it with zeros to at least `len` bytes (creating it if need be). The room is
