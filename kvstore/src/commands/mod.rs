@@ -24,17 +24,17 @@
 
 pub mod collection;
 pub mod connection;
+pub mod counters;
+pub mod expire;
 pub mod hashes;
+pub mod keys;
+pub mod lcs;
 pub mod lists;
 pub mod lists_blocking;
 pub mod pubsub;
 pub mod set_algebra;
 pub mod sets;
 pub mod sort;
-pub mod counters;
-pub mod expire;
-pub mod keys;
-pub mod lcs;
 pub mod strings;
 pub mod table;
 pub mod transactions;
