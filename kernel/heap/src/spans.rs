@@ -404,8 +404,8 @@ mod tests {
     }
 
     fn spans(frames: usize) -> (Spans, Vec<u8>) {
-        let memory = vec![0u8; (frames + 2) * FRAME];
-        let start = memory.as_ptr() as usize;
+        let mut memory = vec![0u8; (frames + 2) * FRAME];
+        let start = memory.as_mut_ptr() as usize;
         let mut spans = Spans::new();
         // SAFETY: the vector lives as long as the spans in each test.
         assert!(unsafe { spans.init(core::slice::from_ref(&(start..start + memory.len()))) });
@@ -471,8 +471,8 @@ mod tests {
 
     #[test]
     fn regions_with_holes_and_neighbours() {
-        let memory = vec![0u8; 64 * FRAME];
-        let start = (memory.as_ptr() as usize).next_multiple_of(FRAME);
+        let mut memory = vec![0u8; 64 * FRAME];
+        let start = (memory.as_mut_ptr() as usize).next_multiple_of(FRAME);
         let mut spans = Spans::new();
         let at = |frame: usize| start + frame * FRAME;
         // SAFETY: the vector outlives the spans.

@@ -26,7 +26,7 @@ type TestHeap = Heap<TestSlot, 4>;
 /// Memory of a test: leaked, so that the heap may keep it.
 fn heap(bytes: usize) -> &'static TestHeap {
     let memory = std::vec![0u64; bytes / 8].leak();
-    let start = memory.as_ptr() as usize;
+    let start = memory.as_mut_ptr() as usize;
     let heap = std::boxed::Box::leak(std::boxed::Box::new(TestHeap::new()));
     // SAFETY: the memory was leaked for this heap alone.
     assert!(unsafe { heap.init(core::slice::from_ref(&(start..start + bytes))) });
