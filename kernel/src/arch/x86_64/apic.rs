@@ -171,16 +171,6 @@ pub(super) fn set_timer(ns: u64) {
     }
 }
 
-/// Stops this CPU's timer.
-pub(super) fn stop_timer() {
-    if cpu::features().tsc_deadline {
-        // SAFETY: the timer is in this mode.
-        unsafe { Msr::new(TSC_DEADLINE).write(0) };
-    } else {
-        write(TIMER_INITIAL, 0);
-    }
-}
-
 /// An I/O APIC's register window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IoApic {

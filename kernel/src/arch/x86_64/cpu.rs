@@ -180,26 +180,21 @@ pub fn wake(id: usize) {
 /// Sleeps until an interrupt or the deadline. An interrupt that is pending already is taken at once: `sti` holds
 /// interrupts off for one more instruction, which is the halt.
 pub fn wait_for_interrupt(deadline_ns: Option<u64>) {
-    let armed = &ARMED[id()];
-    match deadline_ns {
-        Some(deadline) => {
-            let now = time::now_ns();
-            if deadline <= now {
-                // What is pending gets its handler, but nobody sleeps.
-                // SAFETY: the handlers save every register that Rust code changes.
-                unsafe { asm!("sti", "nop", "cli") };
-                return;
-            }
-            if armed.load(Ordering::Relaxed) != deadline {
-                armed.store(deadline, Ordering::Relaxed);
-                apic::set_timer(deadline - now);
-            }
+    if let Some(deadline) = deadline_ns {
+        let now = time::now_ns();
+        if deadline <= now {
+            // What is pending gets its handler, but nobody sleeps.
+            // SAFETY: the handlers save every register that Rust code changes.
+            unsafe { asm!("sti", "nop", "cli") };
+            return;
         }
-        None if armed.load(Ordering::Relaxed) != 0 => {
-            armed.store(0, Ordering::Relaxed);
-            apic::stop_timer();
+        // A timer that is set to an earlier time stays: one early return costs less than setting it anew at every wait.
+        let armed = &ARMED[id()];
+        let set_to = armed.load(Ordering::Relaxed);
+        if set_to == 0 || deadline < set_to {
+            armed.store(deadline, Ordering::Relaxed);
+            apic::set_timer(deadline - now);
         }
-        None => {}
     }
     time::look_again();
     // SAFETY: as above.
