@@ -4,7 +4,7 @@
 set -eu
 . "$(dirname "$0")/config.sh"
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$target_dir/release/barium-host" --port "$port" enable-debug-command=yes &
+"$target_dir/release/barium-host" --port "$port" --enable-debug-command yes &
 server=$!
 trap 'kill $server 2>/dev/null || :' EXIT
 tenths=0

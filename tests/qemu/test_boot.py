@@ -62,7 +62,7 @@ def test_tap(arch, boot, namespace):
             assert connection.ask("PING") == b"+PONG\r\n"
 
 
-@pytest.mark.parametrize("how", ("NOSAVE", "SAVE", ""))
+@pytest.mark.parametrize("how", ("NOSAVE", ""))
 def test_shutdown_powers_off_with_status_0(arch, boot, how):
     machine = boot(arch, SMP=2)
     with Connection(machine.host, machine.port) as connection:

@@ -21,7 +21,7 @@ impl Server {
         let program = env::var_os("BARIUM_HOST").map_or_else(|| from_root("target/release/barium-host"), PathBuf::from);
         let port = free_port()?;
         let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "enable-debug-command=yes"]);
+        command.args(["--port", &port.to_string(), "--enable-debug-command", "yes"]);
         Server::start(command, port)
     }
 
