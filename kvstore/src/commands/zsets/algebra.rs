@@ -363,18 +363,17 @@ fn run(ctx: &mut Ctx<'_>, operation: Operation, purpose: Purpose) -> Result<(), 
         ctx.reply.count(n);
         return Ok(());
     }
-    let mut result = match operation {
-        Operation::Union => union(&sources, options.combine, &limits)?,
-        Operation::Inter => {
-            let mut result = ZSet::new();
-            for_common(&sources, options.combine, |member, score| {
-                result.insert(member, score, &limits)?;
-                Ok(true)
-            })?;
-            result
-        }
-        Operation::Diff => difference(&sources, &limits)?,
-    };
+    // The large encoding whatever the size: it alone keeps -0, which Redis answers here.
+    let large = ZSetLimits { listpack_entries: 0, ..limits };
+    let mut result = ZSet::for_members(&large, 1, 0);
+    match operation {
+        Operation::Union => union(&mut result, &sources, options.combine, &large)?,
+        Operation::Inter => for_common(&sources, options.combine, |member, score| {
+            result.insert(member, score, &large)?;
+            Ok(true)
+        })?,
+        Operation::Diff => difference(&mut result, &sources, &large)?,
+    }
     if purpose == Purpose::Store {
         result.settle(&limits);
         let event = match operation {
@@ -414,8 +413,7 @@ fn for_common(
     Ok(())
 }
 
-fn union(sources: &[Source<'_>], combine: Combine, limits: &ZSetLimits) -> Result<ZSet, Error> {
-    let mut result = ZSet::for_members(limits, sources.last().map_or(0, Source::len), 0);
+fn union(result: &mut ZSet, sources: &[Source<'_>], combine: Combine, limits: &ZSetLimits) -> Result<(), Error> {
     let mut buf = [0; I64_CHARS];
     for source in sources {
         for (member, score) in source.iter() {
@@ -425,12 +423,11 @@ fn union(sources: &[Source<'_>], combine: Combine, limits: &ZSetLimits) -> Resul
             result.insert(member, score, limits)?;
         }
     }
-    Ok(result)
+    Ok(())
 }
 
-fn difference(sources: &[Source<'_>], limits: &ZSetLimits) -> Result<ZSet, Error> {
-    let mut result = ZSet::new();
-    let Some((first, others)) = sources.split_first() else { return Ok(result) };
+fn difference(result: &mut ZSet, sources: &[Source<'_>], limits: &ZSetLimits) -> Result<(), Error> {
+    let Some((first, others)) = sources.split_first() else { return Ok(()) };
     let mut buf = [0; I64_CHARS];
     for (member, score) in first.iter() {
         let member = member.bytes(&mut buf);
@@ -438,5 +435,5 @@ fn difference(sources: &[Source<'_>], limits: &ZSetLimits) -> Result<ZSet, Error
             result.insert(member, score, limits)?;
         }
     }
-    Ok(result)
+    Ok(())
 }

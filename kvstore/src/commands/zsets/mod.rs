@@ -278,7 +278,7 @@ fn add(ctx: &mut Ctx<'_>, mut options: AddOptions) -> Result<(), Error> {
     if options.nx && options.xx {
         return Err(Error::Fixed("ERR XX and NX options at the same time are not compatible"));
     }
-    if (options.gt && options.nx) || (options.lt && options.nx) || (options.gt && options.lt) {
+    if u8::from(options.gt) + u8::from(options.lt) + u8::from(options.nx) > 1 {
         return Err(Error::Fixed("ERR GT, LT, and/or NX options at the same time are not compatible"));
     }
     if options.incr && elements > 1 {
@@ -305,7 +305,7 @@ fn add(ctx: &mut Ctx<'_>, mut options: AddOptions) -> Result<(), Error> {
     let mut result = Ok(());
     if ctx.keys.zset_mut(key)?.is_some() || !options.xx {
         let set = ctx.keys.zset_or_new(key, || ZSet::for_members(&limits, elements, longest))?;
-        set.prepare(elements, &limits)?;
+        set.prepare(elements, longest, &limits)?;
         for i in 0..elements {
             let score = scores.get(i).copied().unwrap_or(only);
             match options.apply(set, args.get(first + 2 * i + 1), score, &limits) {

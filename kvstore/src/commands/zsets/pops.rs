@@ -205,7 +205,11 @@ fn pop_one_key(ctx: &mut Ctx<'_>, end: End) -> Result<(), Error> {
         return Err(Error::Syntax);
     }
     let counted = ctx.argc() == 3;
-    let count = if counted { ctx.int_in(2, 0, i64::MAX)? as usize } else { 1 };
+    let count = match ctx.int(2) {
+        _ if !counted => 1,
+        Ok(count) if count >= 0 => count as usize,
+        _ => return Err(Error::Fixed("ERR value is out of range, must be positive")),
+    };
     match candidate(ctx, 1, 1)? {
         Some(key) if count > 0 => {
             let shape = if counted && ctx.reply.resp3 { Shape::Pairs } else { Shape::Flat };

@@ -274,9 +274,9 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    /// The ranks of the elements in the range, in the set's own order.
-    fn ranks(&self, set: &ZSet, reverse: bool) -> Range<usize> {
-        match self {
+    /// The ranks of the elements in the range, in the set's own order, without the first `skip` from the near end.
+    fn ranks(&self, set: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
+        let ranks = match self {
             Wanted::Rank(start, stop) => {
                 let len = set.len() as i64;
                 let from_near_end = |rank: i64| if rank < 0 { rank.saturating_add(len) } else { rank };
@@ -289,22 +289,18 @@ impl<'a> Wanted<'a> {
                 if reverse { set.len() - end..set.len() - start } else { start..end }
             }
             Wanted::Score(range) => set.score_range(range),
-            Wanted::Lex(range) => set.lex_range(range, reverse),
-        }
+            Wanted::Lex(range) => return set.lex_range(range, reverse, skip),
+        };
+        let skip = skip.min(ranks.len());
+        if reverse { ranks.start..ranks.end - skip } else { ranks.start + skip..ranks.end }
     }
-}
 
-/// The part of a range that LIMIT leaves, counted from the near end.
-fn limited(ranks: Range<usize>, reverse: bool, offset: i64, limit: i64) -> Range<usize> {
-    let Ok(offset) = usize::try_from(offset) else { return 0..0 };
-    let left = ranks.len().saturating_sub(offset);
-    let n = usize::try_from(limit).map_or(left, |limit| left.min(limit));
-    if n == 0 {
-        0..0
-    } else if reverse {
-        ranks.end - offset - n..ranks.end - offset
-    } else {
-        ranks.start + offset..ranks.start + offset + n
+    /// The ranks that LIMIT leaves. A negative offset leaves none, a negative limit all.
+    fn limited(&self, set: &ZSet, reverse: bool, offset: i64, limit: i64) -> Range<usize> {
+        let Ok(skip) = usize::try_from(offset) else { return 0..0 };
+        let ranks = self.ranks(set, reverse, skip);
+        let n = usize::try_from(limit).map_or(ranks.len(), |limit| limit.min(ranks.len()));
+        if reverse { ranks.end - n..ranks.end } else { ranks.start..ranks.start + n }
     }
 }
 
@@ -387,10 +383,9 @@ fn range(ctx: &mut Ctx<'_>, target: Target, by: Option<By>, reverse: Option<bool
     };
     let limits = ctx.core.config.zset;
     let found = ctx.keys.zset(args.get(source))?;
-    let ranks = found.map_or(0..0, |set| {
-        let ranks = wanted.ranks(set, reverse);
-        if by == By::Rank { ranks } else { limited(ranks, reverse, offset, limit) }
-    });
+    // LIMIT 0 -1 is allowed with ranks too, and means nothing.
+    let offset = if by == By::Rank { 0 } else { offset };
+    let ranks = found.map_or(0..0, |set| wanted.limited(set, reverse, offset, limit));
     let elements = found.map(|set| set.iter(ranks.clone(), reverse)).into_iter().flatten();
     if target == Target::Reply {
         write_header(&mut ctx.reply, ranks.len(), with_scores);
@@ -418,7 +413,7 @@ fn zlexcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn count(ctx: &mut Ctx<'_>, by: By) -> Result<(), Error> {
     let wanted = Wanted::parse(ctx, by, 2, 3)?;
-    let n = ctx.keys.zset(ctx.args.get(1))?.map_or(0, |set| wanted.ranks(set, false).len());
+    let n = ctx.keys.zset(ctx.args.get(1))?.map_or(0, |set| wanted.ranks(set, false, 0).len());
     ctx.reply.count(n);
     Ok(())
 }
@@ -440,7 +435,7 @@ fn remove_range(ctx: &mut Ctx<'_>, by: By, event_name: &'static str) -> Result<(
     let wanted = Wanted::parse(ctx, by, 2, 3)?;
     let mut removed = 0;
     if let Some(set) = ctx.keys.zset_mut(key)? {
-        let ranks = wanted.ranks(set, false);
+        let ranks = wanted.ranks(set, false, 0);
         removed = ranks.len();
         set.remove_range(ranks, |_, _| {});
     }

@@ -175,9 +175,13 @@ impl ZSet {
         }
     }
 
-    /// Makes ready for the elements that a command gives: leaves the listpack at once if they alone are too many for it.
-    pub fn prepare(&mut self, elements: usize, limits: &ZSetLimits) -> Result<(), OutOfMemory> {
-        if elements > limits.listpack_entries { self.make_tree(limits).map(drop) } else { Ok(()) }
+    /// Makes ready for the elements that a command gives, whose longest has `longest` bytes: leaves the listpack at once if
+    /// they alone are too many for it or one is too long.
+    pub fn prepare(&mut self, elements: usize, longest: usize, limits: &ZSetLimits) -> Result<(), OutOfMemory> {
+        if elements > limits.listpack_entries || longest > limits.listpack_value {
+            self.make_tree(limits)?;
+        }
+        Ok(())
     }
 
     /// Goes back to a listpack if the set fits its limits; for results that were built at once.
@@ -249,15 +253,17 @@ impl ZSet {
         }
     }
 
-    /// Ranks of the elements with a member in the range, for sets whose scores are all the same. `reverse` says from which
-    /// end it will be walked: it matters only where scores differ, which Redis leaves unspecified.
-    pub fn lex_range(&self, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
+    /// Ranks of the elements with a member in the range, but for the first `skip`, for sets whose scores are all the same.
+    /// `reverse` says from which end it is walked: that matters for `skip`, and where scores differ, which Redis leaves
+    /// unspecified.
+    pub fn lex_range(&self, range: &LexRange<'_>, reverse: bool, skip: usize) -> Range<usize> {
         match &self.repr {
-            Repr::Listpack(lp) => packed::lex_range(lp, range, reverse),
+            Repr::Listpack(lp) => packed::lex_range(lp, range, reverse, skip),
             Repr::Tree(tree) => {
                 let start = tree.count_before(|_, member| range.is_before(member));
-                let end = tree.count_before(|_, member| range.is_before_end(member));
-                start..end.max(start)
+                let end = tree.count_before(|_, member| range.is_before_end(member)).max(start);
+                let skip = skip.min(end - start);
+                if reverse { start..end - skip } else { start + skip..end }
             }
         }
     }

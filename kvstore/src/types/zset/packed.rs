@@ -74,25 +74,26 @@ pub(super) fn score_range(lp: &Listpack, range: &ScoreRange) -> Range<usize> {
     start..end.max(start)
 }
 
-/// Ranks of the elements in a range of members. What it gives when scores differ is not specified, but is what Redis gives:
-/// the run of members in the range at the first one (`reverse`: the last one) that is not out of it at its near end.
-pub(super) fn lex_range(lp: &Listpack, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
-    let mut buf = [0; I64_CHARS];
+/// Ranks of the elements in a range of members, but for the first `skip`. What it gives when scores differ is not specified,
+/// but is what Redis gives: from the first element (`reverse`: the last one) that is not out of the range at its near end,
+/// `skip` elements are passed over whatever they are, and then the run of elements not out of it at its far end is taken.
+pub(super) fn lex_range(lp: &Listpack, range: &LexRange<'_>, reverse: bool, skip: usize) -> Range<usize> {
     let len = lp.len() / 2;
-    let member = |rank: usize| lp.seek(2 * rank as isize).map(|pos| lp.get(pos));
-    let mut above = |member: Entry<'_>| !range.is_before(member.bytes(&mut buf));
-    let mut buf_end = [0; I64_CHARS];
-    let mut below = |member: Entry<'_>| range.is_before_end(member.bytes(&mut buf_end));
-    if range.is_empty() || !member(len.wrapping_sub(1)).is_some_and(&mut above) || !member(0).is_some_and(&mut below) {
+    let test = |rank: usize, test: &dyn Fn(&[u8]) -> bool| {
+        lp.seek(2 * rank as isize).is_some_and(|pos| test(lp.get(pos).bytes(&mut [0; I64_CHARS])))
+    };
+    let above = |rank: usize| test(rank, &|member| !range.is_before(member));
+    let below = |rank: usize| test(rank, &|member| range.is_before_end(member));
+    if range.is_empty() || len == 0 || !above(len - 1) || !below(0) {
         return 0..0;
     }
     if reverse {
-        let Some(last) = (0..len).rev().find(|&rank| member(rank).is_some_and(&mut below)) else { return 0..0 };
-        let n = (0..=last).rev().take_while(|&rank| member(rank).is_some_and(&mut above)).count();
-        last + 1 - n..last + 1
+        let Some(last) = (0..len).rev().find(|&rank| below(rank)).filter(|&rank| above(rank)) else { return 0..0 };
+        let end = (last + 1).saturating_sub(skip);
+        end - (0..end).rev().take_while(|&rank| above(rank)).count()..end
     } else {
-        let Some(first) = (0..len).find(|&rank| member(rank).is_some_and(&mut above)) else { return 0..0 };
-        let n = (first..len).take_while(|&rank| member(rank).is_some_and(&mut below)).count();
-        first..first + n
+        let Some(first) = (0..len).find(|&rank| above(rank)).filter(|&rank| below(rank)) else { return 0..0 };
+        let start = first.saturating_add(skip).min(len);
+        start..start + (start..len).take_while(|&rank| below(rank)).count()
     }
 }
