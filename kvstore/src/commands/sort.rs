@@ -259,7 +259,7 @@ fn load(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<(Rows, core::ops::Ra
         Some(View::Object(Object::ZSet(_))) => {
             // As Redis does: sorting one takes its compact encoding away.
             if let Some(zset) = ctx.keys.zset_mut(key)? {
-                zset.prepare(1, &zset_limits)?;
+                zset.prepare(1, 0, &zset_limits)?;
                 let (first, n) = if options.unsorted { options.window(zset.len()) } else { (0, zset.len()) };
                 let elements = if options.descending {
                     let end = zset.len() - first;

@@ -1,5 +1,7 @@
 //! IEEE doubles: sorted-set scores, their range bounds, RESP3 doubles.
 
+use core::fmt::Write;
+
 use super::round::{DOUBLE, Rounded, parse_hex, split_sign};
 use super::{I64_CHARS, format_i64, grisu, is_space};
 
@@ -140,10 +142,62 @@ pub fn format_f64(buf: &mut [u8; F64_CHARS], value: f64) -> &[u8] {
     &buf[..special.len()]
 }
 
+/// Writes `value`, which is not NaN, as C's "%.17g" does: with ZSCAN's scores in large sets Redis still gives these digits.
+pub fn format_g17(buf: &mut [u8; F64_CHARS], value: f64) -> &[u8] {
+    /// Significant digits.
+    const PRECISION: i32 = 17;
+    if value == 0.0 || value.is_infinite() {
+        return format_f64(buf, value);
+    }
+    // "d.dddddddddddddddde-308": correctly rounded, ties to even.
+    let mut text = Layout { buf: &mut [0; F64_CHARS], len: 0 };
+    if write!(text, "{:.16e}", value.abs()).is_err() {
+        return &[];
+    }
+    let exp_at = text.buf.iter().position(|&byte| byte == b'e').unwrap_or(text.len);
+    let exp =
+        core::str::from_utf8(&text.buf[exp_at + 1..text.len]).ok().and_then(|exp| exp.parse().ok()).unwrap_or(0i32);
+    let mut digits = [0; PRECISION as usize];
+    digits[0] = text.buf[0];
+    digits[1..].copy_from_slice(&text.buf[2..=PRECISION as usize]);
+    let n = digits.iter().rposition(|&digit| digit != b'0').map_or(1, |last| last + 1);
+    let digits = &digits[..n];
+    let mut out = Layout { buf, len: 0 };
+    if value < 0.0 {
+        out.put(b"-");
+    }
+    if (-4..PRECISION).contains(&exp) {
+        out.plain(digits, exp + 1 - n as i32);
+    } else {
+        out.put(&digits[..1]);
+        if n > 1 {
+            out.put(b".");
+            out.put(&digits[1..]);
+        }
+        out.put(if exp < 0 { b"e-" } else { b"e+" });
+        if exp.abs() < 10 {
+            out.put(b"0");
+        }
+        out.put(format_i64(&mut [0; I64_CHARS], i64::from(exp.abs())));
+    }
+    let n = out.len;
+    &buf[..n]
+}
+
 /// Writes digits in the layout of Redis's formatter.
 struct Layout<'a> {
     buf: &'a mut [u8; F64_CHARS],
     len: usize,
+}
+
+impl core::fmt::Write for Layout<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        if self.len + text.len() > F64_CHARS {
+            return Err(core::fmt::Error);
+        }
+        self.put(text.as_bytes());
+        Ok(())
+    }
 }
 
 impl Layout<'_> {
@@ -157,26 +211,31 @@ impl Layout<'_> {
         self.len += n;
     }
 
+    /// `digits * 10^exp` without an exponent.
+    fn plain(&mut self, digits: &[u8], exp: i32) {
+        let before_point = digits.len() as i32 + exp;
+        if exp >= 0 {
+            self.put(digits);
+            self.zeros(exp as usize);
+        } else if before_point <= 0 {
+            self.put(b"0.");
+            self.zeros(-before_point as usize);
+            self.put(digits);
+        } else {
+            let (whole, fraction) = digits.split_at(before_point as usize);
+            self.put(whole);
+            self.put(b".");
+            self.put(fraction);
+        }
+    }
+
     /// `digits * 10^exp`.
     fn number(&mut self, digits: &[u8], exp: i32, negative: bool) {
         let n = digits.len() as i32;
         // The power of ten of the first digit.
         let scientific = exp + n - 1;
-        if exp >= 0 && scientific < n + 7 {
-            self.put(digits);
-            self.zeros(exp as usize);
-        } else if exp < 0 && (exp > -7 || scientific.abs() < 4) {
-            let before_point = n + exp;
-            if before_point <= 0 {
-                self.put(b"0.");
-                self.zeros(-before_point as usize);
-                self.put(digits);
-            } else {
-                let (whole, fraction) = digits.split_at(before_point as usize);
-                self.put(whole);
-                self.put(b".");
-                self.put(fraction);
-            }
+        if (exp >= 0 && scientific < n + 7) || (exp < 0 && (exp > -7 || scientific.abs() < 4)) {
+            self.plain(digits, exp);
         } else {
             // The original's buffer holds no more than 18 digits and sign here.
             let digits = &digits[..digits.len().min(18 - usize::from(negative))];
@@ -290,6 +349,26 @@ mod tests {
         assert_eq!(parse_bound(b" "), None);
         assert_eq!(parse_bound(b"nan"), None);
         assert_eq!(parse_bound(b"1 "), None);
+    }
+
+    #[test]
+    fn seventeen_digits_look_as_in_c() {
+        for (value, expected) in [
+            (0.1, "0.10000000000000001"),
+            (3.0, "3"),
+            (-1.5e-7, "-1.4999999999999999e-07"),
+            (1e22, "1e+22"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (-0.0, "-0"),
+            (f64::NEG_INFINITY, "-inf"),
+            (123456789012345.68, "123456789012345.69"),
+        ] {
+            assert_eq!(format_g17(&mut [0; F64_CHARS], value), expected.as_bytes());
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod grisu;
 pub mod long_double;
 mod round;
 
-pub use double::{double_to_i64, format_f64, parse_bound, parse_f64};
+pub use double::{F64_CHARS, double_to_i64, format_f64, format_g17, parse_bound, parse_f64};
 pub use long_double::LongDouble;
 
 /// Two decimal digits for each value below 100.

@@ -6,12 +6,13 @@ pub mod ranges;
 
 use alloc::vec::Vec;
 
+use super::collection::{ScanOptions, scan_cursor, scan_reply};
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::error_text;
 use crate::keyspace::event;
-use crate::number::I64_CHARS;
+use crate::number::{F64_CHARS, I64_CHARS, format_f64, format_g17};
 use crate::types::zset::{Member, ZSet};
 
 /// The commands of this file.
@@ -146,6 +147,27 @@ pub const COMMANDS: &[Command] = &[
         args: &[Arg::key("key", 0), Arg::string("member"), Arg::word("withscore", "WITHSCORE").optional()],
         history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
         run: Some(zrevrank),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "zscan",
+        group: Group::SortedSet,
+        since: "2.8.0",
+        summary: "Iterates over members and scores of a sorted set.",
+        complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+        arity: -3,
+        flags: flag::READONLY,
+        acl: acl::SORTEDSET,
+        keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1)],
+        args: &[
+            Arg::key("key", 0),
+            Arg::integer("cursor"),
+            Arg::pattern("pattern").token("MATCH").optional(),
+            Arg::integer("count").token("COUNT").optional(),
+            Arg::word("noscores", "NOSCORES").optional(),
+        ],
+        tips: &["nondeterministic_output"],
+        run: Some(zscan),
         ..Command::DEFAULT
     },
     Command {
@@ -504,5 +526,30 @@ fn zrandmember(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             }
         }
     }
+    Ok(())
+}
+
+fn zscan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let args = ctx.args;
+    let cursor = scan_cursor(args.get(2))?;
+    let Some(set) = ctx.keys.zset(args.get(1))? else {
+        scan_reply(&mut ctx.reply, |_| (0, 0));
+        return Ok(());
+    };
+    let options = ScanOptions::parse(args, 3)?;
+    // Large sets' scores have seventeen digits here, as in Redis; a listpack's are as they are stored.
+    let large = set.as_listpack().is_none();
+    scan_reply(&mut ctx.reply, |reply| {
+        let mut n = 0;
+        let cursor = set.scan(cursor, options.count, |member, score| {
+            if options.matches(member) {
+                n += 2;
+                reply.bulk(member.bytes(&mut [0; I64_CHARS]));
+                let mut buf = [0; F64_CHARS];
+                reply.bulk(if large { format_g17(&mut buf, score) } else { format_f64(&mut buf, score) });
+            }
+        });
+        (cursor, n)
+    });
     Ok(())
 }

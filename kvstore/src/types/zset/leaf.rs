@@ -50,6 +50,19 @@ impl Record<'_> {
     }
 }
 
+/// The rest of a length that does not fit its first byte: bytes it takes, and the length.
+#[cold]
+fn long_length(first: u8, rest: &[u8]) -> (usize, usize) {
+    let mut len = usize::from(first & 0x7f);
+    for (i, &byte) in rest.iter().enumerate() {
+        len |= usize::from(byte & 0x7f) << (7 * (i + 1));
+        if byte < 0x80 {
+            return (i + 1, len);
+        }
+    }
+    (rest.len(), 0)
+}
+
 fn length_bytes(len: usize) -> usize {
     (70 - (len as u64 | 1).leading_zeros() as usize) / 7
 }
@@ -88,27 +101,18 @@ impl Leaf {
     }
 
     /// The record at a byte offset, and the offset of the next.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(&self, at: usize) -> (Record<'_>, usize) {
-        let bytes = &self.block[at..];
-        let (head, rest) = bytes.split_at(FIXED);
-        let hash = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let score = u64::from_le_bytes([head[4], head[5], head[6], head[7], head[8], head[9], head[10], head[11]]);
-        let mut len = usize::from(rest[0]);
-        let mut start = 1;
-        if len >= 0x80 {
-            len &= 0x7f;
-            loop {
-                let byte = rest[start];
-                len |= usize::from(byte & 0x7f) << (7 * start);
-                start += 1;
-                if byte < 0x80 {
-                    break;
-                }
-            }
-        }
+        let Some(([h0, h1, h2, h3, s0, s1, s2, s3, s4, s5, s6, s7, short], rest)) =
+            self.block[at..].split_first_chunk::<{ FIXED + 1 }>()
+        else {
+            panic!("no record begins here");
+        };
+        let hash = u32::from_le_bytes([*h0, *h1, *h2, *h3]);
+        let score = u64::from_le_bytes([*s0, *s1, *s2, *s3, *s4, *s5, *s6, *s7]);
+        let (start, len) = if *short < 0x80 { (0, usize::from(*short)) } else { long_length(*short, rest) };
         let record = Record { hash, score: f64::from_bits(score), member: &rest[start..start + len] };
-        (record, at + FIXED + start + len)
+        (record, at + FIXED + 1 + start + len)
     }
 
     /// Records in order, each with its offset.
