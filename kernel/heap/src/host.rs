@@ -9,6 +9,9 @@ use crate::{CpuSlot, Heap, Stats};
 /// Threads with lists of their own; further ones share the lock.
 const THREADS: usize = 32;
 
+/// Threads that have asked for a number.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
 /// Numbers threads as they come; a number is not used again after its thread ended.
 struct ThreadSlot;
 
@@ -20,7 +23,6 @@ unsafe impl CpuSlot for ThreadSlot {
         std::thread_local! {
             static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
         }
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
         SLOT.with(|slot| {
             if slot.get() == usize::MAX {
                 slot.set(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -51,7 +53,7 @@ impl ProcessHeap {
 
     /// Bytes handed out; see [`Heap::used`].
     pub fn used(&self) -> usize {
-        self.heap.used()
+        self.heap.used_by(NEXT.load(Ordering::Relaxed))
     }
 
     /// Bytes in frames that are not free; see [`Heap::held`].

@@ -156,11 +156,18 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         unsafe { self.central().slabs.spans.init(regions) }
     }
 
-    /// Bytes handed out: size-class bytes and whole frames. A sum over the CPUs, no lock.
+    /// Bytes handed out: size-class bytes and whole frames. A sum over the slots, no lock.
     pub fn used(&self) -> usize {
-        let cached = self.caches.iter().fold(0usize, |sum, c| sum.wrapping_add(c.used.load(Ordering::Relaxed)));
+        self.used_by(CPUS)
+    }
+
+    /// The same where only the first `slots` have ever been used.
+    #[inline]
+    pub fn used_by(&self, slots: usize) -> usize {
+        let caches = self.caches.iter().take(slots);
+        let cached = caches.fold(0usize, |sum, c| sum.wrapping_add(c.used.load(Ordering::Relaxed)));
         let used = cached.wrapping_add(self.uncached.load(Ordering::Relaxed));
-        // Counters of CPUs are read at different moments; a sum that went below zero meanwhile is nothing.
+        // The slots' counters are read at different moments; a sum that went below zero meanwhile is nothing.
         if used > isize::MAX as usize { 0 } else { used }
     }
 
