@@ -187,7 +187,7 @@ impl Draw {
         let number = match place {
             Place::SmallCount => return (self.below(12) as i64 - 5).to_string().into_bytes(),
             Place::Timeout => {
-                return self.one(&["0.001", "0.002", "0.001", "-1", "x", "1e400", "inf"]).as_bytes().to_vec();
+                return self.one(&["0.001", "0.002", "0.001", "-1", "x", "nan", "0.003"]).as_bytes().to_vec();
             }
             Place::Cursor if !self.chance(5) => 0,
             _ if self.chance(4) => return self.one(&LIMITS).as_bytes().to_vec(),
