@@ -31,6 +31,8 @@ pub mod session;
 pub mod slowlog;
 pub mod stats;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod types;
 pub mod value;

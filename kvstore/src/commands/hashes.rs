@@ -514,3 +514,55 @@ fn hscan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn encodings_follow_the_limits() {
+        let mut b = Bench::new(&[("hash-max-listpack-entries", "2"), ("hash-max-listpack-value", "4")]);
+        let c = b.client();
+        assert_eq!(b.run(c, "HSET h a 1 b 2"), "2");
+        assert_eq!(b.encoding("h"), "listpack");
+        assert_eq!(b.run(c, "HSET h a 1 b 2 c 3"), "1");
+        assert_eq!(b.encoding("h"), "hashtable");
+        b.run(c, "HDEL h a b");
+        assert_eq!(b.encoding("h"), "hashtable", "never back");
+        b.run(c, "HSETNX long f 12345");
+        assert_eq!(b.encoding("long"), "hashtable");
+        b.run(c, "HSET n f 9999");
+        b.run(c, "HINCRBY n f 1");
+        assert_eq!(b.encoding("n"), "hashtable", "five digits");
+    }
+
+    #[test]
+    fn errors_leave_no_empty_key() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        assert_eq!(b.run(c, "HSET h a"), "-ERR wrong number of arguments for 'hset' command");
+        assert_eq!(b.run(c, "HINCRBY h a x"), "-ERR value is not an integer or out of range");
+        assert_eq!(b.run(c, "HINCRBYFLOAT h a inf"), "-ERR value is NaN or Infinity");
+        assert_eq!(b.encoding("h"), "none");
+        assert_eq!(b.run(c, "HINCRBYFLOAT h a 0.1"), "0.1");
+        assert_eq!(b.run(c, "HINCRBYFLOAT h a 0.2"), "0.3");
+        assert_eq!(b.run(c, "HINCRBY h a 1"), "-ERR hash value is not an integer");
+        assert_eq!(b.run(c, "HDEL h a"), "1");
+        assert_eq!(b.encoding("h"), "none");
+    }
+
+    #[test]
+    fn random_fields_take_the_shape_of_the_protocol() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "HSET h f v");
+        assert_eq!(b.run(c, "HRANDFIELD h"), "f");
+        assert_eq!(b.run(c, "HRANDFIELD h -2 WITHVALUES"), "[f v f v]");
+        assert_eq!(b.run(c, "HRANDFIELD h 5"), "[f]");
+        assert_eq!(b.run(c, "HRANDFIELD h 1 VALUES"), "-ERR syntax error");
+        assert_eq!(b.run(c, "HRANDFIELD none 5"), "[]");
+        assert_eq!(b.run(c, "HSCAN h 0 MATCH f* COUNT 0"), "-ERR syntax error");
+        assert_eq!(b.run(c, "HSCAN h 0 MATCH f*"), "[0 [f v]]");
+        assert_eq!(b.run(c, "HSCAN h 0 MATCH g*"), "[0 []]");
+    }
+}

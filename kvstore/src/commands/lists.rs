@@ -751,3 +751,7 @@ fn rpoplpush(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "lists_tests.rs"]
+mod tests;

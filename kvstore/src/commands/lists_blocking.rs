@@ -145,3 +145,53 @@ fn brpoplpush(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.effect(&args);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn waiters_are_served_in_their_order_whoever_writes() {
+        let mut b = Bench::new(&[]);
+        let (first, second, writer) = (b.client(), b.client(), b.client());
+        assert_eq!(b.run(first, "BLPOP q other 0"), "");
+        assert_eq!(b.run(second, "BRPOP q 0"), "");
+        assert_eq!(b.run(writer, "RPUSH q a b c"), "3");
+        assert_eq!(b.read(first), "[q a]");
+        assert_eq!(b.read(second), "[q c]");
+        assert_eq!(b.run(writer, "LRANGE q 0 -1"), "[b]");
+        assert_eq!(b.run(first, "BLMPOP 0 2 none p RIGHT COUNT 2"), "");
+        assert_eq!(b.run(writer, "RENAME q p"), "OK");
+        assert_eq!(b.read(first), "[p [b]]");
+        assert_eq!(b.run(first, "BLPOP sorted 0"), "");
+        b.run(writer, "SADD numbers 2 1");
+        assert_eq!(b.run(writer, "SORT numbers STORE sorted"), "2");
+        assert_eq!(b.read(first), "[sorted 1]");
+    }
+
+    #[test]
+    fn chains_of_moves_complete_at_once() {
+        let mut b = Bench::new(&[]);
+        let (one, two, writer) = (b.client(), b.client(), b.client());
+        assert_eq!(b.run(one, "BLMOVE a b LEFT RIGHT 0"), "");
+        assert_eq!(b.run(two, "BRPOPLPUSH b c 0"), "");
+        assert_eq!(b.run(writer, "LPUSH a v"), "1");
+        assert_eq!(b.run(writer, "LRANGE c 0 -1"), "[v]");
+        assert_eq!((b.read(one), b.read(two)), ("v".into(), "v".into()));
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_time_and_not_with_another_type() {
+        let mut b = Bench::new(&[]);
+        let (waiter, writer) = (b.client(), b.client());
+        assert_eq!(b.run(waiter, "BLPOP q 0.5"), "");
+        b.run(writer, "SADD q member");
+        b.pass_ms(400);
+        assert_eq!(b.read(waiter), "");
+        b.pass_ms(200);
+        assert_eq!(b.read(waiter), "nil");
+        assert_eq!(b.run(waiter, "BLPOP none -1"), "-ERR timeout is negative");
+        assert_eq!(b.run(waiter, "BLMOVE none q LEFT UP 0"), "-ERR syntax error");
+        assert!(b.run(waiter, "BLPOP q 0").starts_with("-WRONGTYPE"));
+    }
+}

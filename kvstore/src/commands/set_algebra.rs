@@ -342,3 +342,29 @@ fn sdiffstore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let result = difference(gather(&mut ctx.keys, ctx.args, 2..ctx.args.len())?, &limits)?;
     store(ctx, result, "sdiffstore")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn results_keep_redis_order_and_encoding() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "SADD a z 1 y 2 x");
+        b.run(c, "SADD b 2 x z 1");
+        b.run(c, "SADD i 5 1 2");
+        assert_eq!(b.run(c, "SINTER a b"), "[2 x z 1]", "the order of the smaller one");
+        assert_eq!(b.run(c, "SUNION i a"), "[1 2 5 z y x]", "integers first, as an intset holds them");
+        assert_eq!(b.run(c, "SDIFF a i"), "[z y x]");
+        assert_eq!(b.run(c, "SDIFF a b a"), "[]");
+        assert_eq!(b.run(c, "SINTERSTORE d a i"), "2");
+        assert_eq!(b.encoding("d"), "intset");
+        assert_eq!(b.run(c, "SINTERSTORE d b a"), "4");
+        assert_eq!(b.encoding("d"), "listpack");
+        assert_eq!(b.run(c, "SINTERSTORE d a none"), "0");
+        assert_eq!(b.encoding("d"), "none");
+        assert_eq!(b.run(c, "SINTERCARD 2 a b LIMIT 3"), "3");
+        assert_eq!(b.run(c, "SINTERCARD 3 a b"), "-ERR Number of keys can't be greater than number of args");
+    }
+}

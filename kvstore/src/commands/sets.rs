@@ -393,3 +393,37 @@ fn sscan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn pops_are_random_members_and_compact_the_set() {
+        let mut b = Bench::new(&[("set-max-intset-entries", "10"), ("set-max-listpack-entries", "10")]);
+        let c = b.client();
+        for i in 0..200 {
+            b.run(c, &alloc::format!("SADD s {i}"));
+        }
+        assert_eq!(b.encoding("s"), "hashtable");
+        b.run(c, "SPOP s 100");
+        assert_eq!((b.encoding("s"), b.run(c, "SCARD s").as_str()), ("hashtable", "100"));
+        b.run(c, "SPOP s 95");
+        assert_eq!((b.encoding("s"), b.run(c, "SCARD s").as_str()), ("listpack", "5"));
+        b.run(c, "SPOP s 9");
+        assert_eq!(b.encoding("s"), "none");
+        assert_eq!(b.run(c, "SPOP s 2"), "[]");
+        assert_eq!(b.run(c, "SPOP s"), "nil");
+    }
+
+    #[test]
+    fn moves_between_sets() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "SADD a x");
+        assert_eq!(b.run(c, "SMOVE a b y"), "0");
+        assert_eq!(b.run(c, "SMOVE a a x"), "1");
+        assert_eq!(b.run(c, "SMOVE a b x"), "1");
+        assert_eq!((b.encoding("a"), b.encoding("b")), ("none", "listpack"));
+    }
+}

@@ -389,3 +389,34 @@ fn sort(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn sort_ro(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     sort_with(ctx, true)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn weights_columns_and_windows() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "RPUSH l 3 1 2");
+        b.run(c, "HSET h:1 w 30 n one");
+        b.run(c, "HSET h:2 w 20 n two");
+        b.run(c, "HSET h:3 w 10");
+        assert_eq!(b.run(c, "SORT l"), "[1 2 3]");
+        assert_eq!(b.run(c, "SORT l DESC LIMIT 1 1"), "[2]");
+        assert_eq!(b.run(c, "SORT l BY h:*->w GET # GET h:*->n"), "[3 nil 2 two 1 one]");
+        assert_eq!(b.run(c, "SORT l BY nosort LIMIT 1 5"), "[1 2]");
+        assert_eq!(b.run(c, "SORT l BY nosort DESC LIMIT 0 2"), "[2 1]");
+        assert_eq!(b.run(c, "SORT l LIMIT -5 -1"), "[1 2 3]");
+        assert_eq!(b.run(c, "SORT l GET h:*->n STORE d"), "3");
+        assert_eq!(b.run(c, "LRANGE d 0 -1"), "[one two ]");
+        assert_eq!(b.run(c, "SORT none STORE d"), "0");
+        assert_eq!(b.encoding("d"), "none");
+        b.run(c, "RPUSH l x");
+        assert_eq!(b.run(c, "SORT l"), "-ERR One or more scores can't be converted into double");
+        assert_eq!(b.run(c, "SORT l ALPHA DESC"), "[x 3 2 1]");
+        assert_eq!(b.run(c, "SORT_RO l STORE d"), "-ERR syntax error");
+        b.run(c, "ZADD z 3 a 2 b 1 c");
+        assert_eq!(b.run(c, "SORT z BY nosort DESC LIMIT 1 2"), "[b c]");
+    }
+}

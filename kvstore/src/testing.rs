@@ -1,0 +1,131 @@
+//! A server without a network, for tests of commands: lines in, readable replies out.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::machine::{Identity, Machine};
+use crate::server::{Server, Setup};
+use crate::session::{ClientId, Endpoint};
+use crate::value::ItemExt;
+
+struct Fixed;
+
+impl Machine for Fixed {
+    fn used_memory(&self) -> usize {
+        1 << 20
+    }
+    fn peak_memory(&self) -> usize {
+        1 << 20
+    }
+    fn resident_memory(&self) -> usize {
+        2 << 20
+    }
+    fn total_memory(&self) -> usize {
+        1 << 30
+    }
+    fn monotonic_us(&self) -> u64 {
+        0
+    }
+}
+
+/// A server with sessions.
+pub struct Bench {
+    server: Server,
+    now_us: u64,
+}
+
+/// Monotonic time at the start, in us; Unix time is this much later than 2026-01-01.
+const START_US: u64 = 1_000_000;
+const EPOCH_US: i64 = 1_767_225_600_000_000;
+
+impl Bench {
+    /// A server with some parameters set.
+    pub fn new(config: &[(&str, &str)]) -> Self {
+        let server = Server::new(Setup {
+            machine: Box::new(Fixed),
+            identity: Identity { os: "test".to_string(), arch_bits: 64, port: 1, cpus: 1 },
+            seed: 7,
+            config,
+            now_us: START_US,
+            unix_us: EPOCH_US + START_US as i64,
+        });
+        Self { server: server.unwrap_or_else(|e| panic!("{}", e.text())), now_us: START_US }
+    }
+
+    /// A new session.
+    pub fn client(&mut self) -> ClientId {
+        let end = Endpoint { addr: [127, 0, 0, 1], port: 1 };
+        self.server.connect(end, end).unwrap()
+    }
+
+    /// Lets time go by.
+    pub fn pass_ms(&mut self, ms: u64) {
+        self.now_us += ms * 1000;
+        self.server.set_time(self.now_us, EPOCH_US + self.now_us as i64);
+        self.server.tick();
+    }
+
+    /// Sends a command, words separated by single spaces (`''` is an empty one), and returns what the session has to read
+    /// then: nothing, if it waits.
+    pub fn run(&mut self, client: ClientId, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').map(|w| if w == "''" { "" } else { w }).collect();
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request += &format!("${}\r\n{word}\r\n", word.len());
+        }
+        let taken = self.server.feed(client, request.as_bytes());
+        assert_eq!(taken, request.len());
+        self.read(client)
+    }
+
+    /// What a session has to read.
+    pub fn read(&mut self, client: ClientId) -> String {
+        let mut raw = Vec::new();
+        loop {
+            let piece = self.server.output(client).to_vec();
+            if piece.is_empty() {
+                break;
+            }
+            self.server.sent(client, piece.len());
+            raw.extend_from_slice(&piece);
+        }
+        let mut replies = Vec::new();
+        let mut at = 0;
+        while at < raw.len() {
+            replies.push(readable(&raw, &mut at));
+        }
+        replies.join(" ")
+    }
+
+    /// The name of the encoding of a key in database 0.
+    pub fn encoding(&mut self, key: &str) -> &'static str {
+        self.server.keyspace.keys(0).peek(key.as_bytes()).map_or("none", ItemExt::encoding)
+    }
+}
+
+fn readable(raw: &[u8], at: &mut usize) -> String {
+    let end = *at + raw[*at..].windows(2).position(|w| w == b"\r\n").unwrap();
+    let (kind, head) = (raw[*at], String::from_utf8_lossy(&raw[*at + 1..end]).into_owned());
+    *at = end + 2;
+    let mut several = |n: usize| {
+        let parts: Vec<String> = (0..n).map(|_| readable(raw, at)).collect();
+        parts.join(" ")
+    };
+    match (kind, head.as_str()) {
+        (b'-', text) => format!("-{text}"),
+        (b'$' | b'*', "-1") | (b'_', _) => "nil".to_string(),
+        (b'$', len) => {
+            let len: usize = len.parse().unwrap();
+            let text = String::from_utf8_lossy(&raw[*at..*at + len]).into_owned();
+            *at += len + 2;
+            text
+        }
+        (b'*', n) => format!("[{}]", several(n.parse().unwrap())),
+        (b'~', n) => format!("~[{}]", several(n.parse().unwrap())),
+        (b'>', n) => format!(">[{}]", several(n.parse().unwrap())),
+        (b'%', n) => format!("{{{}}}", several(n.parse::<usize>().unwrap() * 2)),
+        (_, text) => text.to_string(),
+    }
+}
