@@ -124,6 +124,8 @@ impl Server {
                     self.process(session, bytes);
                     session.parser.next_command();
                     if session.client.is_stopped() {
+                        // What follows will be kept, and read from its start.
+                        session.parser.set_cursor(0);
                         return Input::Turn(start);
                     }
                 }
