@@ -7,8 +7,11 @@
 //!     timeout 60 target/release/examples/tap_pong tap0 10.7.0.2 & sleep 1
 //!     redis-benchmark -h 10.7.0.2 -p 5555 -t ping_mbulk -n 100000 -q'
 //! ```
+//!
+//! Further arguments make the wire bad, both ways: frames lost, doubled and delayed by one more millisecond, each of 1000,
+//! and the delay of every frame in microseconds: `tap_pong tap0 10.7.0.2 10 5 5 5000`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
@@ -19,6 +22,72 @@ use smoltcp::phy::{Device, Medium, RxToken, TunTapInterface, TxToken};
 struct TapNic {
     tap: TunTapInterface,
     mac: [u8; 6],
+    trouble: Trouble,
+    start: Instant,
+    /// Frames under way to the stack and to the peer: when they arrive, the frame.
+    rx: VecDeque<(u64, Vec<u8>)>,
+    tx: VecDeque<(u64, Vec<u8>)>,
+    random: u64,
+}
+
+/// What happens on the wire: frames of 1000, and microseconds.
+#[derive(Clone, Copy, Default)]
+struct Trouble {
+    loss: u64,
+    duplicate: u64,
+    reorder: u64,
+    delay_us: u64,
+}
+
+impl TapNic {
+    fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64 + 1
+    }
+
+    fn chance(&mut self, of_1000: u64) -> bool {
+        self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.random >> 33) % 1000 < of_1000
+    }
+
+    /// When the copies of a frame arrive that is sent now.
+    fn arrivals(&mut self) -> Vec<u64> {
+        let Trouble { loss, duplicate, reorder, delay_us } = self.trouble;
+        let mut at = self.now_us() + delay_us;
+        if self.chance(loss) {
+            return vec![];
+        }
+        if self.chance(reorder) {
+            at += 1000;
+        }
+        if self.chance(duplicate) { vec![at, at + 100] } else { vec![at] }
+    }
+
+    fn bad(&self) -> bool {
+        self.trouble.loss + self.trouble.duplicate + self.trouble.reorder + self.trouble.delay_us > 0
+    }
+
+    /// Moves frames along the wire; returns when something next arrives.
+    fn carry(&mut self) -> Option<u64> {
+        while let Some((rx, _)) = self.tap.receive(instant()) {
+            let frame = rx.consume(|frame| frame.to_vec());
+            for at in self.arrivals() {
+                let place = self.rx.partition_point(|(other, _)| *other <= at);
+                self.rx.insert(place, (at, frame.clone()));
+            }
+        }
+        let now = self.now_us();
+        while let Some((at, frame)) = self.tx.front() {
+            if *at > now {
+                break;
+            }
+            if let Some(tx) = self.tap.transmit(instant()) {
+                tx.consume(frame.len(), |to| to.copy_from_slice(frame));
+            }
+            self.tx.pop_front();
+        }
+        let next = [self.rx.front().map(|(at, _)| *at), self.tx.front().map(|(at, _)| *at)];
+        next.into_iter().flatten().min()
+    }
 }
 
 fn instant() -> smoltcp::time::Instant {
@@ -33,6 +102,10 @@ impl Nic for TapNic {
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
+        if self.bad() {
+            let now = self.now_us();
+            return if self.rx.front()?.0 <= now { self.rx.pop_front().map(|(_, frame)| frame) } else { None };
+        }
         let (rx, _) = self.tap.receive(instant())?;
         Some(rx.consume(|frame| frame.to_vec()))
     }
@@ -40,6 +113,15 @@ impl Nic for TapNic {
     fn recycle(&mut self, _frame: Vec<u8>) {}
 
     fn transmit<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        if self.bad() {
+            let mut frame = vec![0; len];
+            let r = fill(&mut frame);
+            for at in self.arrivals() {
+                let place = self.tx.partition_point(|(other, _)| *other <= at);
+                self.tx.insert(place, (at, frame.clone()));
+            }
+            return Some(r);
+        }
         let tx = self.tap.transmit(instant())?;
         Some(tx.consume(len, fill))
     }
@@ -161,13 +243,20 @@ fn main() {
     };
     let tap = TunTapInterface::new(name, Medium::Ethernet).expect("tap device");
     let fd = tap.as_raw_fd();
-    let mut nic = TapNic { tap, mac: [2, 0, 0, 7, 0, 2] };
+    let number = |at: usize| args.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let trouble = Trouble { loss: number(3), duplicate: number(4), reorder: number(5), delay_us: number(6) };
     let start = Instant::now();
+    let (rx, tx) = (VecDeque::new(), VecDeque::new());
+    let mut nic = TapNic { tap, mac: [2, 0, 0, 7, 0, 2], trouble, start, rx, tx, random: 1 };
     let now_us = || start.elapsed().as_micros() as u64 + 1;
     let mut stack = Stack::new(Config::new(address, 5555, [std::process::id().into(), 42]), &nic, now_us());
     let mut service = Pong::default();
     let mut report_at = 5_000_000;
     loop {
+        let mut carried = None;
+        if nic.bad() {
+            carried = nic.carry();
+        }
         let turn = stack.poll(&mut nic, &mut service, now_us());
         let now = now_us();
         if now > report_at {
@@ -183,7 +272,8 @@ fn main() {
         if turn.more {
             continue;
         }
-        let wait = stack.next_deadline().map_or(1_000_000, |at| at.saturating_sub(now)).min(1_000_000);
+        let next = [stack.next_deadline(), carried, nic.tx.front().map(|(at, _)| *at)];
+        let wait = next.into_iter().flatten().min().map_or(1_000_000, |at| at.saturating_sub(now)).min(1_000_000);
         smoltcp::phy::wait(fd, Some(smoltcp::time::Duration::from_micros(wait))).expect("poll");
     }
 }
