@@ -20,7 +20,9 @@ use smoltcp::wire::{IpAddress, IpListenEndpoint, Ipv4Address};
 use crate::config::Config;
 use crate::device::{Capture, Link, MAX_MTU, Port};
 use crate::flow::FlowKey;
-use crate::wire::{ACK, ETHERNET_LEN, IPV4_LEN, Outbound, SYN, Segment, SynOptions, TCP_AT, TCP_LEN, before};
+use crate::wire::{
+    ACK, ETHERNET_LEN, HEADERS_LEN, IPV4_LEN, Outbound, SYN, Sacked, Segment, SynOptions, TCP_AT, TCP_LEN, before,
+};
 
 /// smoltcp's clock for TCP runs this many times faster than the real one, which scales its fixed times: the shortest
 /// retransmission timeout from 1 s to 200 ms (Linux's), the longest from 60 s to 12 s, the pace of challenge
@@ -92,7 +94,7 @@ pub(crate) struct Conn {
     handle: SocketHandle,
     pub(crate) key: FlowKey,
     pub(crate) link: Link,
-    options: SynOptions,
+    pub(crate) options: SynOptions,
     /// End of what was put into the send buffer, as a sequence number on the wire.
     snd_end: u32,
     /// The next sequence number to hand to the service.
@@ -121,6 +123,15 @@ pub(crate) struct Conn {
     pub(crate) want_receive: bool,
     /// Something was received since the last segment was sent.
     pub(crate) owes_ack: bool,
+    /// Something was lost; recovery ends when this sequence number is acknowledged (RFC 6582).
+    pub(crate) recovery: Option<u32>,
+    /// When to look whether what a selective acknowledgement left out is still missing, and from where on it was.
+    pub(crate) loss_check_us: u64,
+    pub(crate) hole: u32,
+    /// Only the congestion window keeps data from being sent.
+    pub(crate) congested: bool,
+    /// Whether smoltcp holds back segments that are not full.
+    nagle: bool,
     /// The service will close it and reads no more.
     pub(crate) finishing: bool,
     /// The service is done with it; when to stop waiting for the peer's part of the farewell.
@@ -128,8 +139,8 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    /// Makes a connection whose handshake, answered with `iss`, was completed by a segment of the peer. That segment is
-    /// to be given to [`ingress`](Self::ingress) next.
+    /// Makes a connection whose handshake, answered with `iss`, was completed by a segment of the peer with the window
+    /// field `window`. That segment is to be given to [`ingress`](Self::ingress) next.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn open(
         host: &mut Host,
@@ -140,6 +151,7 @@ impl Conn {
         irs: u32,
         iss: u32,
         capacities: (usize, usize),
+        window: u16,
     ) -> Self {
         let (rx_capacity, tx_capacity) = capacities;
         let (sockets, handle, isn, inner_shift) =
@@ -147,7 +159,7 @@ impl Conn {
         link.seq_delta = iss.wrapping_sub(isn);
         link.inner_shift = inner_shift;
         link.snd_nxt = iss.wrapping_add(1);
-        Self {
+        let mut conn = Self {
             sockets,
             handle,
             key,
@@ -156,7 +168,7 @@ impl Conn {
             link,
             rcv_next: irs.wrapping_add(1),
             rcv_max: irs.wrapping_add(1),
-            peer_window: 0,
+            peer_window: window,
             rx_capacity,
             tx_capacity,
             heard_at_us: now_us,
@@ -168,9 +180,18 @@ impl Conn {
             output_left: false,
             want_receive: false,
             owes_ack: false,
+            recovery: None,
+            loss_check_us: u64::MAX,
+            hole: 0,
+            congested: false,
+            nagle: false,
             finishing: false,
             linger_until_us: u64::MAX,
-        }
+        };
+        // The segment that completed the handshake may be one that smoltcp would not complete it with.
+        let seq = conn.rcv_next;
+        conn.feed_ack(host, now_us, seq, isn.wrapping_add(1), window);
+        conn
     }
 
     #[inline]
@@ -193,6 +214,16 @@ impl Conn {
     #[inline]
     pub(crate) fn unacked(&self) -> usize {
         self.sockets.get::<tcp::Socket>(self.handle).send_queue()
+    }
+
+    /// The oldest sequence number that the peer has not acknowledged.
+    pub(crate) fn una(&self) -> u32 {
+        self.snd_end.wrapping_sub(self.unacked() as u32)
+    }
+
+    /// Bytes in the send buffer that were not sent yet.
+    fn unsent(&self) -> u32 {
+        self.snd_end.wrapping_sub(self.link.snd_nxt)
     }
 
     /// Whether the peer's FIN has been received.
@@ -219,6 +250,16 @@ impl Conn {
         self.rcv_next.wrapping_add(self.unread() as u32).wrapping_add(u32::from(fin))
     }
 
+    /// The peer's last window field, not scaled.
+    pub(crate) fn peer_window(&self) -> u16 {
+        self.peer_window
+    }
+
+    /// Payload of a full segment, in bytes.
+    pub(crate) fn segment_len(&self, host: &Host) -> u32 {
+        u32::from(self.options.mss.min(host.mtu - 40))
+    }
+
     /// The window field of an acknowledgement sent now.
     pub(crate) fn window_field(&self) -> u16 {
         let window = (self.rx_capacity - self.unread()) >> self.link.wire_shift;
@@ -234,6 +275,9 @@ impl Conn {
         frame: &mut [u8],
         segment: &Segment,
     ) -> bool {
+        if self.congested {
+            self.count_bytes(host, now_us, segment);
+        }
         if segment.flags & ACK != 0 {
             let ack = segment.ack.wrapping_sub(self.link.seq_delta);
             frame[TCP_AT + 8..TCP_AT + 12].copy_from_slice(&ack.to_be_bytes());
@@ -251,6 +295,10 @@ impl Conn {
         let mut port =
             Port { nic, rx: Some(&frame[ETHERNET_LEN..segment.frame_len]), link: &mut self.link, blocked: false };
         host.iface.poll_ingress_single(scaled(now_us), &mut port, &mut self.sockets);
+        if segment.payload_len == 0 && (segment.options_len > 0 || self.recovery.is_some()) {
+            let options = &frame[HEADERS_LEN..HEADERS_LEN + segment.options_len];
+            self.recover(host, now_us, segment, Sacked::parse(options, segment.ack));
+        }
         // An acknowledgement of all that was sent, with nothing waiting, calls for nothing: the most frequent segment
         // beside requests.
         let acks_all = segment.payload_len == 0
@@ -323,6 +371,12 @@ impl Conn {
         let now = scaled(now_us);
         while self.need_egress {
             let before = self.link.sent;
+            // In the middle of much data a segment that is not full would only be an effect of the congestion window.
+            let nagle = self.output_left || self.unsent() >= self.segment_len(host);
+            if nagle != self.nagle {
+                self.nagle = nagle;
+                self.socket().set_nagle_enabled(nagle);
+            }
             let mut port = Port { nic, rx: None, link: &mut self.link, blocked: false };
             host.iface.poll_egress(now, &mut port, &mut self.sockets);
             if port.blocked {
@@ -335,6 +389,9 @@ impl Conn {
             }
             self.need_egress = self.link.sent != before && rest;
         }
+        let window = usize::from(self.peer_window) << self.options.window_scale.unwrap_or(0);
+        let in_flight = self.link.snd_nxt.wrapping_sub(self.una()) as usize;
+        self.congested = self.unsent() > 0 && in_flight + usize::from(self.options.mss) <= window;
         Egress::Done
     }
 
@@ -386,6 +443,7 @@ impl Conn {
         let tell = rx_capacity != self.rx_capacity;
         self.sockets = sockets;
         self.handle = handle;
+        self.nagle = false;
         self.link.inner_shift = inner_shift;
         self.rx_capacity = rx_capacity;
         self.tx_capacity = tx_capacity;
@@ -413,7 +471,7 @@ impl Conn {
         let mss = usize::from(self.options.mss).min(usize::from(host.mtu) - IPV4_LEN - TCP_LEN);
         let filler = [0; MAX_MTU];
         let rounds = if self.tx_capacity >= mss { INITIAL_WINDOW_SEGMENTS } else { 0 };
-        self.stage_ack(host, now_us, next, u16::MAX);
+        self.feed_ack(host, now_us, self.rcv_next, next, u16::MAX);
         for _ in 0..rounds {
             let _ = self.socket().send_slice(&filler[..mss]);
             while self.unacked() > 0 {
@@ -423,16 +481,16 @@ impl Conn {
                     break;
                 }
                 next = capture.end;
-                self.stage_ack(host, now_us, next, u16::MAX);
+                self.feed_ack(host, now_us, self.rcv_next, next, u16::MAX);
             }
         }
-        self.stage_ack(host, now_us, next, self.peer_window);
+        self.feed_ack(host, now_us, self.rcv_next, next, self.peer_window);
         next
     }
 
-    /// Feeds the socket a made-up acknowledgement.
-    fn stage_ack(&mut self, host: &mut Host, now_us: u64, ack: u32, window: u16) {
-        let ack = Staged { seq: self.rcv_next, ack, flags: ACK, window, options: &[], payload: &[] };
+    /// Feeds the socket a made-up acknowledgement, with smoltcp's idea of our sequence numbers.
+    pub(crate) fn feed_ack(&mut self, host: &mut Host, now_us: u64, seq: u32, ack: u32, window: u16) {
+        let ack = Staged { seq, ack, flags: ACK, window, options: &[], payload: &[] };
         let (packet, len) = ack.packet(&self.key, host.addr);
         let mut capture = Capture { rx: Some(&packet[..len]), seq: 0, end: 0, mtu: host.mtu };
         host.iface.poll_ingress_single(scaled(now_us), &mut capture, &mut self.sockets);

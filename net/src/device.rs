@@ -40,6 +40,8 @@ pub(crate) struct Link {
     pub(crate) snd_nxt: u32,
     /// smoltcp went back to send something again and is not yet where it was.
     pub(crate) rewound: bool,
+    /// Where the last segment that was sent again begins, and the end of what was sent before it.
+    pub(crate) resent: (u32, u32),
     /// Frames sent.
     pub(crate) sent: u32,
     /// Segments among them that were sent before.
@@ -69,6 +71,7 @@ impl Link {
             let end = seq.wrapping_add(len);
             if before(seq, self.snd_nxt) {
                 self.retransmits += 1;
+                self.resent = (seq, self.snd_nxt);
             }
             self.rewound = before(end, self.snd_nxt);
             if !self.rewound {

@@ -18,6 +18,7 @@ mod control;
 mod device;
 mod fifo;
 mod flow;
+mod recovery;
 pub mod service;
 mod stack;
 mod stats;

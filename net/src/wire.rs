@@ -50,6 +50,8 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     /// The window field as it stands, not scaled.
     pub(crate) window: u16,
+    /// Length of the TCP options.
+    pub(crate) options_len: usize,
     pub(crate) payload_len: usize,
     /// Length of the frame without padding.
     pub(crate) frame_len: usize,
@@ -103,6 +105,38 @@ impl SynOptions {
                     options = rest;
                 }
                 [kind, len, ..] if *kind > 1 && *len >= 2 && usize::from(*len) <= options.len() => {
+                    options = &options[usize::from(*len)..];
+                }
+                _ => return found,
+            }
+        }
+    }
+}
+
+/// What a selective acknowledgement says: how many bytes beyond the acknowledged ones arrived, and where they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sacked {
+    pub(crate) bytes: u32,
+    pub(crate) end: u32,
+}
+
+impl Sacked {
+    /// Reads the SACK option (RFC 2018) among `options`; blocks that do not lie after `ack` count for nothing (RFC 2883).
+    pub(crate) fn parse(mut options: &[u8], ack: u32) -> Self {
+        let mut found = Self { bytes: 0, end: ack };
+        loop {
+            match options {
+                [1, rest @ ..] => options = rest,
+                [kind, len, ..] if *kind > 1 && *len >= 2 && usize::from(*len) <= options.len() => {
+                    if *kind == 5 {
+                        for block in options[2..usize::from(*len)].chunks_exact(8) {
+                            let (left, right) = (u32_at(block, 0), u32_at(block, 4));
+                            if before(ack, left) && before(left, right) {
+                                found.bytes = found.bytes.saturating_add(right.wrapping_sub(left));
+                                found.end = if before(found.end, right) { right } else { found.end };
+                            }
+                        }
+                    }
                     options = &options[usize::from(*len)..];
                 }
                 _ => return found,
@@ -266,6 +300,7 @@ fn segment(headers: &Headers, rest: &[u8], station: &Station) -> Result<Segment,
         ack: u32_at(headers, TCP_AT + 8),
         flags,
         window: u16_at(headers, TCP_AT + 14),
+        options_len: options.len(),
         payload_len: rest.len() - options.len(),
         frame_len: HEADERS_LEN + rest.len(),
         syn_options: if flags & SYN != 0 { SynOptions::parse(options) } else { SynOptions::NONE },
@@ -424,6 +459,18 @@ mod tests {
         }
         let other = Station { addr: Some([10, 0, 0, 9]), ..STATION };
         assert!(matches!(parse(&syn(), &other), Err(Malformed::Address)));
+    }
+
+    #[test]
+    fn sack_blocks_are_summed() {
+        let mut options = vec![1, 1, 5, 26];
+        for (left, right) in [(50u32, 90u32), (3000, 4000), (1500, 1600)] {
+            options.extend(left.to_be_bytes());
+            options.extend(right.to_be_bytes());
+        }
+        assert_eq!(Sacked::parse(&options, 1000), Sacked { bytes: 1100, end: 4000 }, "a duplicate's block is none");
+        options.truncate(20);
+        assert_eq!(Sacked::parse(&options, 1000), Sacked { bytes: 0, end: 1000 });
     }
 
     #[test]

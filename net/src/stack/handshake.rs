@@ -202,6 +202,7 @@ impl Stack {
             mtu: self.mtu,
             snd_nxt: 0,
             rewound: false,
+            resent: (0, 0),
             sent: 0,
             retransmits: 0,
             lost: 0,
@@ -216,6 +217,7 @@ impl Stack {
             entry.irs,
             entry.iss,
             capacities,
+            segment.window,
         ));
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,

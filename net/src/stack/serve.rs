@@ -244,6 +244,7 @@ impl Stack {
         } else {
             now_us + RTO_FLOOR_US
         };
+        let by = by.min(conn.loss_check_us);
         if by != u64::MAX && self.wheel.armed_at_us(slot) > by.saturating_add(2 * TICK_US) {
             self.wheel.arm(slot, by);
         }
@@ -301,6 +302,7 @@ impl Stack {
         if now_us >= conn.linger_until_us {
             conn.abort();
         } else {
+            conn.check_loss(&mut self.host, now_us);
             conn.tend(&self.host, now_us);
             self.shrink(&mut conn, nic, now_us);
         }

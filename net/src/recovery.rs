@@ -1,0 +1,93 @@
+//! What smoltcp's sender lacks in loss recovery, made up for by what it is told.
+//!
+//! smoltcp implements fast retransmit and Reno (RFC 5681). It ignores selective acknowledgements, counts only duplicates
+//! with an unchanged window (a Linux receiver's window changes with almost each of them), forgets a loss with the first
+//! acknowledgement after it, and opens the congestion window once per acknowledgement, however much that covers. Over a
+//! wire that loses one frame in a hundred most losses then wait for the timer. It can be made to do better from outside:
+//! three identical acknowledgements make it send the oldest segment again, and an acknowledgement fed in parts counts for
+//! each part. See `docs/decisions/loss-recovery.md` for what this gains.
+
+use crate::conn::{Conn, Host};
+use crate::wire::{Sacked, Segment, before};
+
+/// The shortest time that a hole is given to be filled by a segment that was overtaken.
+const REORDER_US: u64 = 10_000;
+/// Parts in which an acknowledgement is fed at most.
+const PARTS: u32 = 32;
+
+impl Conn {
+    /// Feeds what `segment` acknowledges segment by segment, so that the congestion window opens by what was acknowledged
+    /// (RFC 3465). The last part is left to the segment itself.
+    pub(crate) fn count_bytes(&mut self, host: &mut Host, now_us: u64, segment: &Segment) {
+        let mss = self.segment_len(host);
+        let una = self.una();
+        let acked = segment.ack.wrapping_sub(una);
+        if acked > self.link.snd_nxt.wrapping_sub(una) || acked <= mss || self.link.rewound {
+            return;
+        }
+        let seq = self.rcv_nxt();
+        let parts = ((acked - 1) / mss).min(PARTS);
+        for part in 1..=parts {
+            let ack = una.wrapping_add(part * mss).wrapping_sub(self.link.seq_delta);
+            self.feed_ack(host, now_us, seq, ack, segment.window);
+        }
+    }
+
+    /// Makes smoltcp send again what the peer's acknowledgement shows to be lost.
+    ///
+    /// A loss is inferred from three segments' worth of selectively acknowledged data (RFC 6675), or less of it that stays
+    /// for a while; from an acknowledgement of only a part of what was under way when the first loss was found (RFC 6582);
+    /// and, of a segment sent again, from the arrival of what was sent after it (RFC 8985).
+    pub(crate) fn recover(&mut self, host: &mut Host, now_us: u64, segment: &Segment, sacked: Sacked) {
+        let (ack, (resent, resent_at)) = (segment.ack, self.link.resent);
+        if self.recovery.is_some_and(|end| !before(ack, end)) || self.unacked() == 0 {
+            self.recovery = None;
+        }
+        // What the peer acknowledges must be what smoltcp is waiting for.
+        if ack != self.una() || !before(ack, self.link.snd_nxt) || self.link.rewound {
+            self.loss_check_us = u64::MAX;
+            return;
+        }
+        let threshold = 3 * self.segment_len(host);
+        let lost = match self.recovery {
+            None => sacked.bytes >= threshold,
+            Some(_) if ack != resent => before(resent, ack),
+            Some(_) => before(resent_at.wrapping_add(threshold), sacked.end),
+        };
+        if lost {
+            self.resend(host, now_us, segment.window);
+        } else if sacked.bytes == 0 {
+            self.loss_check_us = u64::MAX;
+        } else if self.loss_check_us == u64::MAX || self.hole != ack {
+            self.hole = ack;
+            self.loss_check_us = if self.recovery.is_some() { u64::MAX } else { now_us + REORDER_US };
+        }
+    }
+
+    /// Looks whether a hole that was seen some time ago is still there.
+    pub(crate) fn check_loss(&mut self, host: &mut Host, now_us: u64) {
+        if now_us < self.loss_check_us {
+            return;
+        }
+        self.loss_check_us = u64::MAX;
+        if self.unacked() > 0 && self.una() == self.hole && before(self.hole, self.link.snd_nxt) && !self.link.rewound {
+            self.resend(host, now_us, self.peer_window());
+        }
+    }
+
+    /// Makes smoltcp send its oldest segment again.
+    fn resend(&mut self, host: &mut Host, now_us: u64, window: u16) {
+        let una = self.una();
+        self.recovery.get_or_insert(self.link.snd_nxt);
+        self.loss_check_us = u64::MAX;
+        // So that it is not found lost again before it was sent.
+        self.link.resent = (una, self.link.snd_nxt);
+        // A changed window makes smoltcp count duplicates from the start; three of them make it send again.
+        let ack = una.wrapping_sub(self.link.seq_delta);
+        let seq = self.rcv_nxt();
+        for window in [window ^ 1, window, window, window, window] {
+            self.feed_ack(host, now_us, seq, ack, window);
+        }
+        self.need_egress = true;
+    }
+}
