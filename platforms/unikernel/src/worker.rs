@@ -55,7 +55,8 @@ impl<P: Program> Worker<'_, P> {
             if !self.program.end(&self.stack, self.nic) {
                 return;
             }
-            if turn.frames_in > 0 {
+            // Frames that nobody answers (multicast of other protocols, the last acknowledgement) are no traffic of ours.
+            if turn.frames_in > 0 && turn.frames_out > 0 {
                 look_until = if self.poll_ns > 0 { clock::now_ns() + self.poll_ns } else { 0 };
             }
             if turn.more {
