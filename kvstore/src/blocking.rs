@@ -50,3 +50,12 @@ pub struct WaitRequest {
     /// When to give up, monotonic time in us; None: never.
     pub until_us: Option<u64>,
 }
+
+/// Why a client stops waiting without having been served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unblock {
+    /// Its time is up, or CLIENT UNBLOCK says so.
+    Timeout,
+    /// CLIENT UNBLOCK ... ERROR.
+    Error,
+}

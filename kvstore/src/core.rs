@@ -1,6 +1,6 @@
 //! What a command handler reaches beside the keys and its own session.
 
-use crate::blocking::WaitRequest;
+use crate::blocking::{Unblock, WaitRequest};
 use crate::clients::Clients;
 use crate::commands::table::Index;
 use crate::config::Config;
@@ -59,10 +59,16 @@ pub struct Core {
     pub unix_us: i64,
     /// Monotonic time when the server started, in us.
     pub started_us: u64,
+    /// Unix time when the server started, in s.
+    pub started_unix_s: i64,
+    /// Bytes in use when the server started.
+    pub startup_memory: usize,
     /// What the present command asks to wait for.
     pub wait_request: Option<WaitRequest>,
     /// When waiting clients give up: monotonic time in us, client.
     pub timers: BTreeSet<(u64, ClientId)>,
+    /// Clients whose wait is to end when the present command has ended (CLIENT UNBLOCK).
+    pub unblock: Vec<(ClientId, Unblock)>,
     /// Number of waiting clients.
     pub blocked: usize,
     /// Sessions that get a line for every command.

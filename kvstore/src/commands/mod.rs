@@ -22,16 +22,23 @@
 //! A command that waits calls `ctx.block(...)` in place of a reply; it will be carried out again. Whatever grows by a size
 //! that the client chose asks `ctx.affordable(n)` and reserves fallibly.
 
+pub mod client;
 pub mod collection;
+pub mod command;
+pub mod configuration;
 pub mod connection;
 pub mod counters;
+pub mod diagnostics;
 pub mod expire;
+pub mod extract;
 pub mod hashes;
+pub mod info;
 pub mod keys;
 pub mod lcs;
 pub mod lists;
 pub mod lists_blocking;
 pub mod pubsub;
+pub mod server;
 pub mod set_algebra;
 pub mod sets;
 pub mod sort;

@@ -6,15 +6,21 @@ use alloc::vec::Vec;
 
 /// The families, in no particular order. A family's file holds its entries, handlers and tests.
 pub static FAMILIES: &[&[Command]] = &[
+    super::client::COMMANDS,
+    super::command::COMMANDS,
+    super::configuration::COMMANDS,
     super::connection::COMMANDS,
     super::counters::COMMANDS,
+    super::diagnostics::COMMANDS,
     super::expire::COMMANDS,
     super::hashes::COMMANDS,
+    super::info::COMMANDS,
     super::keys::COMMANDS,
     super::lcs::COMMANDS,
     super::lists::COMMANDS,
     super::lists_blocking::COMMANDS,
     super::pubsub::COMMANDS,
+    super::server::COMMANDS,
     super::set_algebra::COMMANDS,
     super::sets::COMMANDS,
     super::sort::COMMANDS,
@@ -29,6 +35,12 @@ pub static FAMILIES: &[&[Command]] = &[
 /// All commands, family by family.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     FAMILIES.iter().flat_map(|f| f.iter())
+}
+
+/// A command's name, a subcommand's with its container's.
+pub fn full_name(command: &'static Command) -> String {
+    let container = all().find(|c| c.subcommands.iter().any(|s| core::ptr::eq(s, command)));
+    Entry { command, container, number: 0 }.full_name()
 }
 
 /// Number of commands and subcommands together.

@@ -166,6 +166,7 @@ impl Keys<'_> {
         let pos = self.db_mut().table.insert(item).map_err(|_| Error::OutOfMemory)?;
         if let Some(at) = deadline {
             self.db_mut().volatile += 1;
+            self.db_mut().deadlines += i128::from(at);
             self.note_deadline(pos, at);
         }
         if self.space.notify_mask & event::NEW != 0
@@ -204,8 +205,9 @@ impl Keys<'_> {
 
     fn take_at(&mut self, pos: Pos) -> Option<Item> {
         let item = self.db_mut().table.remove_at(pos)?;
-        if item.deadline().is_some() {
+        if let Some(at) = item.deadline() {
             self.db_mut().volatile -= 1;
+            self.db_mut().deadlines -= i128::from(at);
         }
         Some(item)
     }
@@ -248,13 +250,14 @@ impl Keys<'_> {
     /// Like [`set_deadline`](Self::set_deadline), at a position that a lookup gave.
     pub fn set_deadline_at(&mut self, pos: Pos, deadline: Option<i64>) -> Result<(), Error> {
         let Some(item) = self.db_mut().table.at_mut(pos) else { return Ok(()) };
-        let had = item.deadline().is_some();
-        if !had && deadline.is_none() {
+        let old = item.deadline();
+        if old.is_none() && deadline.is_none() {
             return Ok(());
         }
         item.set_deadline(deadline)?;
         let d = self.db_mut();
-        d.volatile = d.volatile + usize::from(deadline.is_some()) - usize::from(had);
+        d.volatile = d.volatile + usize::from(deadline.is_some()) - usize::from(old.is_some());
+        d.deadlines += i128::from(deadline.unwrap_or(0)) - i128::from(old.unwrap_or(0));
         if let Some(at) = deadline {
             self.note_deadline(pos, at);
         }

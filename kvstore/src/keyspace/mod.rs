@@ -82,6 +82,8 @@ pub struct Db {
     pub table: Table<Item>,
     /// Number of keys with a deadline.
     pub volatile: usize,
+    /// Sum of their deadlines (Unix time, in ms).
+    pub(crate) deadlines: i128,
     /// Where active expiry stands.
     sweep: Sweep,
     /// Who WATCHes which key.
@@ -96,10 +98,19 @@ impl Db {
         Self {
             table: Table::new(hashing),
             volatile: 0,
+            deadlines: 0,
             sweep: Sweep::new(),
             watched: HashMap::with_hasher(maps.clone()),
             waiting: HashMap::with_hasher(maps),
         }
+    }
+}
+
+impl Db {
+    /// Mean time that keys with a deadline have left, in ms.
+    pub fn average_ttl(&self, now_ms: i64) -> i64 {
+        let sum = self.deadlines - i128::from(now_ms) * self.volatile as i128;
+        sum.checked_div(self.volatile as i128).map_or(0, |mean| mean.max(0) as i64)
     }
 }
 
@@ -226,7 +237,7 @@ impl Keyspace {
         let Some(d) = self.dbs.get_mut(db) else { return 0 };
         let n = d.table.len();
         let old = core::mem::replace(&mut d.table, Table::new(hashing));
-        (d.volatile, d.sweep) = (0, Sweep::new());
+        (d.volatile, d.deadlines, d.sweep) = (0, 0, Sweep::new());
         for (key, watchers) in &d.watched {
             if old.contains(key) {
                 self.touched.extend(watchers);
@@ -253,6 +264,7 @@ impl Keyspace {
         }
         core::mem::swap(&mut x.table, &mut y.table);
         core::mem::swap(&mut x.volatile, &mut y.volatile);
+        core::mem::swap(&mut x.deadlines, &mut y.deadlines);
         core::mem::swap(&mut x.sweep, &mut y.sweep);
         for (n, d) in [(low, &*x), (high, &*y)] {
             for key in d.waiting.keys().filter(|k| d.table.contains(k)) {

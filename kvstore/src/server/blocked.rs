@@ -2,7 +2,7 @@
 
 use super::Server;
 use super::dispatch;
-use crate::blocking::{Blocked, Wait};
+use crate::blocking::{Blocked, Unblock, Wait};
 use crate::command::Command;
 use crate::commands::table::Entry;
 use crate::ctx::Ctx;
@@ -15,15 +15,6 @@ use alloc::boxed::Box;
 
 /// Clients and keys looked after in one go. A chain of moves between lists could go on for ever.
 const MAX_SERVED: usize = 4_096;
-
-/// Why a client stops waiting without having been served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unblock {
-    /// Its time is up, or CLIENT UNBLOCK says so.
-    Timeout,
-    /// CLIENT UNBLOCK ... ERROR.
-    Error,
-}
 
 impl Server {
     /// Has a session wait, as its command asked for.

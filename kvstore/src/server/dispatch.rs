@@ -45,6 +45,9 @@ impl Server {
         if !self.keyspace.ready.is_empty() {
             self.serve_ready();
         }
+        while let Some((id, why)) = self.core.unblock.pop() {
+            self.unblock(id, why);
+        }
     }
 
     /// Carries out a command of a session with CLIENT REPLY OFF or SKIP, among others.

@@ -1,8 +1,7 @@
 //! What is done between the turns of the event loop, in bounded steps.
 
 use super::Server;
-use super::blocked::Unblock;
-use crate::blocking::{Wait, WaitRequest};
+use crate::blocking::{Unblock, Wait, WaitRequest};
 use crate::command::Command;
 use crate::session::args::Args;
 use crate::session::{Client, Fate};

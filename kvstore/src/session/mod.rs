@@ -194,12 +194,17 @@ pub struct Session {
     /// Parser of the input.
     pub(crate) parser: Parser,
     /// Input that was kept: a command that is not complete, or whatever came while the session was stopped.
-    pub(crate) query: Vec<u8>,
+    pub query: Vec<u8>,
     /// Whether the peer has finished sending.
     pub(crate) finished: bool,
 }
 
 impl Session {
+    /// Bytes of input that are kept.
+    pub fn query_len(&self) -> usize {
+        self.query.len()
+    }
+
     /// Bytes that the session takes.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + self.query.capacity() + self.parser.memory_usage() + self.out.owned()

@@ -1,0 +1,88 @@
+//! Which arguments of a call are keys, read from the command's key specifications.
+
+use crate::command::{Begin, Command, Find, KeySpec, key};
+use crate::number::parse_i64;
+use crate::session::args::Args;
+use alloc::vec::Vec;
+
+/// The keys' argument numbers and what is done with each. None: the arguments make no sense (a count of keys that is not
+/// a number, or larger than what follows).
+pub fn keys(command: &Command, args: Args<'_>) -> Option<Vec<(usize, u16)>> {
+    let mut found = Vec::new();
+    for spec in command.keys {
+        by_spec(spec, args, &mut found)?;
+    }
+    if matches!(command.name, "sort") {
+        sort_store(args, &mut found);
+    }
+    Some(found)
+}
+
+fn by_spec(spec: &KeySpec, args: Args<'_>, found: &mut Vec<(usize, u16)>) -> Option<()> {
+    let first = match spec.begin {
+        Begin::Index(i) => i,
+        Begin::Keyword(word, from) => match keyword(args, word, from) {
+            Some(at) => at + 1,
+            None => return Some(()),
+        },
+        Begin::Unknown => return Some(()),
+    };
+    let len = args.len();
+    let (first, last, step) = match spec.find {
+        Find::Range { last, step, limit } => {
+            let last = if last >= 0 {
+                first + last as usize
+            } else if limit <= 1 {
+                len.checked_sub(last.unsigned_abs() as usize)?
+            } else {
+                first + ((len - first) / limit).checked_sub(last.unsigned_abs() as usize)?
+            };
+            (first, last, step)
+        }
+        Find::Count { index, first: offset, step } => {
+            if first + index >= len {
+                return None;
+            }
+            let n = usize::try_from(parse_i64(args.get(first + index))?).ok().filter(|n| *n > 0)?;
+            let start = first + offset;
+            (start, start.checked_add(n.checked_mul(step)?)? - 1, step)
+        }
+        Find::Unknown => return Some(()),
+    };
+    if last >= len || last < first {
+        // An optional key that is not there is none; a count that leads beyond the end is wrong.
+        return matches!(spec.begin, Begin::Keyword(..)).then_some(());
+    }
+    for i in (first..=last).step_by(step.max(1)) {
+        found.push((i, spec.flags));
+    }
+    Some(())
+}
+
+/// Where a keyword stands; searched from argument `from` on, or backwards from the end.
+fn keyword(args: Args<'_>, word: &str, from: i32) -> Option<usize> {
+    if from >= 0 {
+        (from as usize..args.len()).find(|i| args.is(*i, word))
+    } else {
+        let start = args.len().checked_sub(from.unsigned_abs() as usize)?;
+        (1..=start).rev().find(|i| args.is(*i, word))
+    }
+}
+
+/// SORT's STORE can stand anywhere among its options; the last one counts.
+fn sort_store(args: Args<'_>, found: &mut Vec<(usize, u16)>) {
+    let mut store = None;
+    let mut i = 2;
+    while i < args.len() {
+        if args.is(i, "LIMIT") {
+            i += 2;
+        } else if args.is(i, "GET") || args.is(i, "BY") {
+            i += 1;
+        } else if args.is(i, "STORE") && i + 1 < args.len() {
+            store = Some(i + 1);
+            i += 1;
+        }
+        i += 1;
+    }
+    found.extend(store.map(|at| (at, key::OW | key::UPDATE)));
+}

@@ -1,0 +1,315 @@
+//! INFO.
+
+use super::table;
+use crate::command::{Arg, Command, Group, acl, flag};
+use crate::config::format_memory;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::pubsub::Kind;
+use crate::text::printable;
+use alloc::format;
+use alloc::string::String;
+use core::fmt::Write;
+
+/// The commands of this family.
+pub const COMMANDS: &[Command] = &[Command {
+    name: "info",
+    group: Group::Server,
+    since: "1.0.0",
+    summary: "Returns information and statistics about the server.",
+    complexity: "O(1)",
+    arity: -1,
+    flags: flag::LOADING | flag::STALE,
+    acl: acl::DANGEROUS,
+    args: &[Arg::string("section").optional().multiple()],
+    history: &[("7.0.0", "Added support for taking multiple section arguments.")],
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    run: Some(info),
+    ..Command::DEFAULT
+}];
+
+/// The version of Redis whose behaviour this is.
+pub const REDIS_VERSION: &str = "7.2.4";
+
+/// Sections in the order in which they are shown; the last ones only on demand.
+const SECTIONS: &[(&str, bool, Section)] = &[
+    ("server", true, server),
+    ("clients", true, clients),
+    ("memory", true, memory),
+    ("persistence", true, persistence),
+    ("stats", true, stats),
+    ("replication", true, replication),
+    ("cpu", true, cpu),
+    ("modules", true, modules),
+    ("commandstats", false, commandstats),
+    ("errorstats", true, errorstats),
+    ("cluster", true, cluster),
+    ("keyspace", true, keyspace),
+];
+
+type Section = fn(&Ctx<'_>, &mut String);
+
+/// Appends a line; a `String` takes everything.
+macro_rules! line {
+    ($out:expr, $($arg:tt)*) => {{
+        let _ = write!($out, $($arg)*);
+        $out.push_str("\r\n");
+    }};
+}
+
+fn info(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let wanted = |name: &str, by_default: bool| {
+        if ctx.argc() == 1 {
+            return by_default;
+        }
+        ctx.args.iter_from(1).any(|arg| match arg.to_ascii_lowercase().as_slice() {
+            b"default" => by_default,
+            b"all" => name != "modules",
+            b"everything" => true,
+            asked => asked == name.as_bytes(),
+        })
+    };
+    let mut text = String::new();
+    for (name, by_default, section) in SECTIONS {
+        if wanted(name, *by_default) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            let mut title = String::from(*name);
+            title[..1].make_ascii_uppercase();
+            if *name == "cpu" {
+                title.make_ascii_uppercase();
+            }
+            line!(text, "# {title}");
+            section(ctx, &mut text);
+        }
+    }
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn server(ctx: &Ctx<'_>, out: &mut String) {
+    let core = &*ctx.core;
+    let up_s = core.now_us.saturating_sub(core.started_us) / 1_000_000;
+    line!(out, "redis_version:{REDIS_VERSION}");
+    line!(out, "barium_version:{}", env!("CARGO_PKG_VERSION"));
+    line!(out, "redis_git_sha1:00000000");
+    line!(out, "redis_git_dirty:0");
+    line!(out, "redis_build_id:0");
+    line!(out, "redis_mode:standalone");
+    line!(out, "os:{}", core.identity.os);
+    line!(out, "arch_bits:{}", core.identity.arch_bits);
+    line!(out, "process_id:1");
+    line!(out, "run_id:{}", printable(&core.run_id, 40));
+    line!(out, "tcp_port:{}", core.identity.port);
+    line!(out, "server_time_usec:{}", core.unix_us);
+    line!(out, "uptime_in_seconds:{up_s}");
+    line!(out, "uptime_in_days:{}", up_s / 86_400);
+    line!(out, "hz:10");
+    line!(out, "configured_hz:10");
+    line!(out, "lru_clock:{}", ctx.keys.space.clock());
+    line!(out, "executable:");
+    line!(out, "config_file:");
+    line!(out, "cpus:{}", core.identity.cpus);
+}
+
+fn clients(ctx: &Ctx<'_>, out: &mut String) {
+    let core = &*ctx.core;
+    let (mut input, mut output) = (0, 0);
+    for s in core.clients.iter() {
+        (input, output) = (s.query_len().max(input), s.out.len().max(output));
+    }
+    line!(out, "connected_clients:{}", core.clients.len());
+    line!(out, "cluster_connections:0");
+    line!(out, "maxclients:{}", core.config.maxclients);
+    line!(out, "client_recent_max_input_buffer:{input}");
+    line!(out, "client_recent_max_output_buffer:{output}");
+    line!(out, "blocked_clients:{}", core.blocked);
+    line!(out, "tracking_clients:0");
+    line!(out, "clients_in_timeout_table:{}", core.timers.len());
+}
+
+/// A share in percent with two digits.
+fn percent(part: usize, of: usize) -> String {
+    let hundredths = (part as u128 * 10_000).checked_div(of as u128).unwrap_or(0);
+    format!("{}.{:02}%", hundredths / 100, hundredths % 100)
+}
+
+/// A ratio with two digits.
+fn ratio(part: usize, of: usize) -> String {
+    let hundredths = (part as u128 * 100).checked_div(of as u128).unwrap_or(0);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// Bytes that are not in keys and values: tables and sessions.
+pub(super) fn overhead(ctx: &Ctx<'_>) -> usize {
+    let tables: usize = ctx.keys.space.dbs.iter().map(|d| d.table.memory_usage()).sum();
+    ctx.core.startup_memory + tables + ctx.core.clients.iter().map(|s| s.memory_usage()).sum::<usize>()
+}
+
+fn memory(ctx: &Ctx<'_>, out: &mut String) {
+    let m = &ctx.core.machine;
+    let (used, rss, peak) = (m.used_memory(), m.resident_memory(), m.peak_memory().max(m.used_memory()));
+    let overhead = overhead(ctx);
+    let dataset = used.saturating_sub(overhead);
+    let sized = |out: &mut String, name: &str, n: u64| {
+        line!(out, "{name}:{n}");
+        line!(out, "{name}_human:{}", format_memory(n));
+    };
+    sized(out, "used_memory", used as u64);
+    sized(out, "used_memory_rss", rss as u64);
+    sized(out, "used_memory_peak", peak as u64);
+    line!(out, "used_memory_peak_perc:{}", percent(used, peak));
+    line!(out, "used_memory_overhead:{overhead}");
+    line!(out, "used_memory_startup:{}", ctx.core.startup_memory);
+    line!(out, "used_memory_dataset:{dataset}");
+    line!(out, "used_memory_dataset_perc:{}", percent(dataset, used.saturating_sub(ctx.core.startup_memory)));
+    line!(out, "allocator_allocated:{used}");
+    line!(out, "allocator_active:{rss}");
+    line!(out, "allocator_resident:{rss}");
+    sized(out, "total_system_memory", m.total_memory() as u64);
+    sized(out, "maxmemory", ctx.core.config.maxmemory);
+    line!(out, "maxmemory_policy:{}", ctx.core.config.get("maxmemory-policy").unwrap_or_default());
+    line!(out, "allocator_frag_ratio:{}", ratio(rss, used));
+    line!(out, "allocator_frag_bytes:{}", rss.saturating_sub(used));
+    line!(out, "mem_fragmentation_ratio:{}", ratio(rss, used));
+    line!(out, "mem_fragmentation_bytes:{}", rss.saturating_sub(used));
+    line!(out, "mem_not_counted_for_evict:0");
+    line!(out, "mem_replication_backlog:0");
+    line!(out, "mem_clients_slaves:0");
+    line!(out, "mem_clients_normal:{}", ctx.core.clients.iter().map(|s| s.memory_usage()).sum::<usize>());
+    line!(out, "mem_aof_buffer:0");
+    line!(out, "mem_allocator:barium-heap");
+    line!(out, "active_defrag_running:0");
+    line!(out, "lazyfree_pending_objects:{}", ctx.keys.space.lazy.len());
+    line!(out, "lazyfreed_objects:{}", ctx.keys.space.lazy.freed);
+}
+
+fn persistence(ctx: &Ctx<'_>, out: &mut String) {
+    line!(out, "loading:0");
+    line!(out, "async_loading:0");
+    line!(out, "rdb_changes_since_last_save:{}", ctx.keys.space.dirty);
+    line!(out, "rdb_bgsave_in_progress:0");
+    line!(out, "rdb_last_save_time:{}", ctx.core.started_unix_s);
+    line!(out, "rdb_last_bgsave_status:ok");
+    line!(out, "rdb_last_bgsave_time_sec:-1");
+    line!(out, "rdb_current_bgsave_time_sec:-1");
+    line!(out, "aof_enabled:0");
+    line!(out, "aof_rewrite_in_progress:0");
+    line!(out, "aof_last_bgrewrite_status:ok");
+    line!(out, "aof_last_write_status:ok");
+}
+
+fn stats(ctx: &Ctx<'_>, out: &mut String) {
+    let (core, s, k) = (&*ctx.core, &ctx.core.stats, &ctx.keys.space.stats);
+    let [ops, bytes_in, bytes_out] = s.rates.per_second(core.now_us);
+    let kbps = |bytes: u64| format!("{}.{:02}", bytes / 1024, bytes % 1024 * 100 / 1024);
+    line!(out, "total_connections_received:{}", s.connections);
+    line!(out, "total_commands_processed:{}", s.processed);
+    line!(out, "instantaneous_ops_per_sec:{ops}");
+    line!(out, "total_net_input_bytes:{}", s.bytes_in);
+    line!(out, "total_net_output_bytes:{}", s.bytes_out);
+    line!(out, "total_net_repl_input_bytes:0");
+    line!(out, "total_net_repl_output_bytes:0");
+    line!(out, "instantaneous_input_kbps:{}", kbps(bytes_in));
+    line!(out, "instantaneous_output_kbps:{}", kbps(bytes_out));
+    line!(out, "rejected_connections:{}", s.refused);
+    line!(out, "sync_full:0");
+    line!(out, "sync_partial_ok:0");
+    line!(out, "sync_partial_err:0");
+    line!(out, "expired_keys:{}", k.expired);
+    line!(out, "expired_stale_perc:0.00");
+    line!(out, "expired_time_cap_reached_count:0");
+    line!(out, "evicted_keys:{}", k.evicted);
+    line!(out, "evicted_clients:0");
+    line!(out, "total_eviction_exceeded_time:0");
+    line!(out, "current_eviction_exceeded_time:0");
+    line!(out, "keyspace_hits:{}", k.hits);
+    line!(out, "keyspace_misses:{}", k.misses);
+    line!(out, "pubsub_channels:{}", core.pubsub.names(Kind::Channel).len());
+    line!(out, "pubsub_patterns:{}", core.pubsub.names(Kind::Pattern).len());
+    line!(out, "pubsubshard_channels:{}", core.pubsub.names(Kind::Shard).len());
+    line!(out, "latest_fork_usec:0");
+    line!(out, "total_forks:0");
+    line!(out, "migrate_cached_sockets:0");
+    line!(out, "slave_expires_tracked_keys:0");
+    line!(out, "active_defrag_hits:0");
+    line!(out, "active_defrag_misses:0");
+    line!(out, "tracking_total_keys:0");
+    line!(out, "tracking_total_items:0");
+    line!(out, "tracking_total_prefixes:0");
+    line!(out, "unexpected_error_replies:0");
+    line!(out, "total_error_replies:{}", s.errors);
+    line!(out, "dump_payload_sanitizations:0");
+    line!(out, "client_query_buffer_limit_disconnections:{}", s.query_limit_closes);
+    line!(out, "client_output_buffer_limit_disconnections:{}", s.output_limit_closes);
+    line!(out, "acl_access_denied_auth:{}", s.auth_failures);
+}
+
+fn replication(ctx: &Ctx<'_>, out: &mut String) {
+    line!(out, "role:master");
+    line!(out, "connected_slaves:0");
+    line!(out, "master_failover_state:no-failover");
+    line!(out, "master_replid:{}", printable(&ctx.core.run_id, 40));
+    line!(out, "master_replid2:0000000000000000000000000000000000000000");
+    line!(out, "master_repl_offset:0");
+    line!(out, "second_repl_offset:-1");
+    line!(out, "repl_backlog_active:0");
+    line!(out, "repl_backlog_size:0");
+    line!(out, "repl_backlog_first_byte_offset:0");
+    line!(out, "repl_backlog_histlen:0");
+}
+
+fn cpu(ctx: &Ctx<'_>, out: &mut String) {
+    // Time in commands is all that is measured; the rest is not told apart.
+    let us: u64 = ctx.core.stats.commands.iter().map(|c| c.usec).sum();
+    line!(out, "used_cpu_sys:0.000000");
+    line!(out, "used_cpu_user:{}.{:06}", us / 1_000_000, us % 1_000_000);
+    line!(out, "used_cpu_sys_children:0.000000");
+    line!(out, "used_cpu_user_children:0.000000");
+}
+
+const fn modules(_: &Ctx<'_>, _: &mut String) {}
+
+fn commandstats(ctx: &Ctx<'_>, out: &mut String) {
+    let mut number = 0;
+    for c in table::all() {
+        let each = core::iter::once((None, c)).chain(c.subcommands.iter().map(|s| (Some(c.name), s)));
+        for (container, c) in each {
+            let s = ctx.core.stats.commands.get(number).copied().unwrap_or_default();
+            number += 1;
+            if s.calls + s.rejected + s.failed == 0 {
+                continue;
+            }
+            let name = container.map_or_else(|| String::from(c.name), |p| format!("{p}|{}", c.name));
+            let per_call = (s.usec * 100).checked_div(s.calls).unwrap_or(0);
+            line!(
+                out,
+                "cmdstat_{name}:calls={},usec={},usec_per_call={}.{:02},rejected_calls={},failed_calls={}",
+                s.calls,
+                s.usec,
+                per_call / 100,
+                per_call % 100,
+                s.rejected,
+                s.failed
+            );
+        }
+    }
+}
+
+fn errorstats(ctx: &Ctx<'_>, out: &mut String) {
+    for (code, n) in &ctx.core.stats.error_codes {
+        line!(out, "errorstat_{code}:count={n}");
+    }
+}
+
+fn cluster(_: &Ctx<'_>, out: &mut String) {
+    line!(out, "cluster_enabled:0");
+}
+
+fn keyspace(ctx: &Ctx<'_>, out: &mut String) {
+    for (n, db) in ctx.keys.space.dbs.iter().enumerate().filter(|(_, db)| !db.table.is_empty()) {
+        let avg_ttl = db.average_ttl(ctx.keys.now_ms());
+        line!(out, "db{n}:keys={},expires={},avg_ttl={avg_ttl}", db.table.len(), db.volatile);
+    }
+}

@@ -1,0 +1,554 @@
+//! Commands about the server: databases, time, memory, the end.
+
+use crate::blocking::{Wait, WaitRequest};
+use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
+use crate::core::ServerEvent;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::error_text;
+use crate::number::{parse_f64, parse_i64};
+use crate::reply::Reply;
+use crate::session::Fate;
+use crate::text::printable;
+use crate::value::ItemExt;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The commands of this family.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "dbsize",
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Returns the number of keys in the database.",
+        complexity: "O(1)",
+        arity: 1,
+        flags: flag::READONLY | flag::FAST,
+        acl: acl::KEYSPACE,
+        tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+        run: Some(dbsize),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "debug",
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "A container for debugging commands.",
+        complexity: "Depends on subcommand.",
+        arity: -2,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        syscmd: true,
+        run: Some(debug),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "flushall",
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Removes all keys from all databases.",
+        complexity: "O(N) where N is the total number of keys in all databases",
+        arity: -1,
+        flags: flag::WRITE,
+        acl: acl::DANGEROUS | acl::KEYSPACE,
+        args: &[Arg::one_of(
+            "flush-type",
+            &[Arg::word("async", "ASYNC").since("4.0.0"), Arg::word("sync", "SYNC").since("6.2.0")],
+        )
+        .optional()],
+        history: &[
+            ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+            ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+        ],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: Some(flushall),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "flushdb",
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Remove all keys from the current database.",
+        complexity: "O(N) where N is the number of keys in the selected database",
+        arity: -1,
+        flags: flag::WRITE,
+        acl: acl::DANGEROUS | acl::KEYSPACE,
+        args: &[Arg::one_of(
+            "flush-type",
+            &[Arg::word("async", "ASYNC").since("4.0.0"), Arg::word("sync", "SYNC").since("6.2.0")],
+        )
+        .optional()],
+        history: &[
+            ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+            ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+        ],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: Some(flushdb),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "lolwut",
+        group: Group::Server,
+        since: "5.0.0",
+        summary: "Displays computer art and the server version",
+        complexity: "",
+        arity: -1,
+        flags: flag::READONLY | flag::FAST,
+        args: &[Arg::integer("version").token("VERSION").optional()],
+        run: Some(lolwut),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "memory",
+        group: Group::Server,
+        since: "4.0.0",
+        summary: "A container for memory diagnostics commands.",
+        complexity: "Depends on subcommand.",
+        arity: -2,
+        subcommands: &[
+            Command {
+                name: "doctor",
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Outputs a memory problems report.",
+                complexity: "O(1)",
+                arity: 2,
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                run: Some(memory_doctor),
+                ..Command::DEFAULT
+            },
+            Command {
+                name: "help",
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Returns helpful text about the different subcommands.",
+                complexity: "O(1)",
+                arity: 2,
+                flags: flag::LOADING | flag::STALE,
+                run: Some(memory_help),
+                ..Command::DEFAULT
+            },
+            Command {
+                name: "malloc-stats",
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Returns the allocator statistics.",
+                complexity: "Depends on how much memory is allocated, could be slow",
+                arity: 2,
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                run: Some(memory_malloc_stats),
+                ..Command::DEFAULT
+            },
+            Command {
+                name: "purge",
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Asks the allocator to release memory.",
+                complexity: "Depends on how much memory is allocated, could be slow",
+                arity: 2,
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                run: Some(memory_purge),
+                ..Command::DEFAULT
+            },
+            Command {
+                name: "stats",
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Returns details about memory usage.",
+                complexity: "O(1)",
+                arity: 2,
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                run: Some(memory_stats),
+                ..Command::DEFAULT
+            },
+            Command {
+                name: "usage",
+                group: Group::Server,
+                since: "4.0.0",
+                summary: "Estimates the memory usage of a key.",
+                complexity: "O(N) where N is the number of samples.",
+                arity: -3,
+                flags: flag::READONLY,
+                keys: &[KeySpec::range(key::RO, 2, 0, 1)],
+                args: &[Arg::key("key", 0), Arg::integer("count").token("SAMPLES").optional()],
+                run: Some(memory_usage),
+                ..Command::DEFAULT
+            },
+        ],
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "monitor",
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Listens for all requests received by the server in real-time.",
+        complexity: "",
+        arity: 1,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        run: Some(monitor),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "shutdown",
+        group: Group::Server,
+        since: "1.0.0",
+        summary: "Synchronously saves the database(s) to disk and shuts down the server.",
+        complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+        arity: -1,
+        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::NO_MULTI | flag::ALLOW_BUSY,
+        args: &[Arg::one_of(
+            "abort-selector",
+            &[
+                Arg::block(
+                    "save-selector-block",
+                    &[
+                        Arg::one_of("save-selector", &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")])
+                            .optional(),
+                        Arg::word("now", "NOW").since("7.0.0").optional(),
+                        Arg::word("force", "FORCE").since("7.0.0").optional(),
+                    ],
+                ),
+                Arg::word("abort", "ABORT").since("7.0.0"),
+            ],
+        )
+        .optional()],
+        history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+        run: Some(shutdown),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "swapdb",
+        group: Group::Server,
+        since: "4.0.0",
+        summary: "Swaps two databases.",
+        complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+        arity: 3,
+        flags: flag::WRITE | flag::FAST,
+        acl: acl::DANGEROUS | acl::KEYSPACE,
+        args: &[Arg::integer("index1"), Arg::integer("index2")],
+        run: Some(swapdb),
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "time",
+        group: Group::Server,
+        since: "2.6.0",
+        summary: "Returns the server time.",
+        complexity: "O(1)",
+        arity: 1,
+        flags: flag::LOADING | flag::STALE | flag::FAST,
+        tips: &["nondeterministic_output"],
+        run: Some(time),
+        ..Command::DEFAULT
+    },
+];
+
+fn dbsize(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let n = ctx.keys.db().table.len();
+    ctx.reply.count(n);
+    Ok(())
+}
+
+/// ASYNC and SYNC are the same here: memory is given back between the turns, and the keys are gone at once.
+fn flush_mode(ctx: &Ctx<'_>) -> Result<(), Error> {
+    match ctx.argc() {
+        1 => Ok(()),
+        2 if ctx.args.is(1, "ASYNC") || ctx.args.is(1, "SYNC") => Ok(()),
+        _ => Err(Error::Syntax),
+    }
+}
+
+fn flushdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    flush_mode(ctx)?;
+    let db = ctx.keys.db;
+    ctx.keys.space.flush(db);
+    // An empty database was flushed too, as far as replicas are concerned.
+    ctx.keys.space.dirty += 1;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn flushall(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    flush_mode(ctx)?;
+    for db in 0..ctx.keys.space.dbs.len() {
+        ctx.keys.space.flush(db);
+    }
+    ctx.keys.space.dirty += 1;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn swapdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let index = |i: usize, text: &'static str| {
+        parse_i64(ctx.arg(i)).and_then(|n| i32::try_from(n).ok()).ok_or(Error::Fixed(text))
+    };
+    let a = index(1, "ERR invalid first DB index")?;
+    let b = index(2, "ERR invalid second DB index")?;
+    let count = ctx.keys.space.dbs.len();
+    let place = |n: i32| usize::try_from(n).ok().filter(|n| *n < count);
+    let (Some(a), Some(b)) = (place(a), place(b)) else {
+        return Err(Error::Fixed("ERR DB index is out of range"));
+    };
+    ctx.keys.space.swap(a, b);
+    ctx.keys.space.dirty += 1;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn time(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let us = ctx.core.unix_us;
+    ctx.reply.array(2);
+    ctx.reply.bulk_int(us.div_euclid(1_000_000));
+    ctx.reply.bulk_int(us.rem_euclid(1_000_000));
+    Ok(())
+}
+
+fn lolwut(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if ctx.argc() >= 3 && ctx.args.is(1, "VERSION") {
+        ctx.int(2)?;
+    }
+    let text = format!("Redis ver. {}\n", super::info::REDIS_VERSION);
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn monitor(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if ctx.deny_blocking {
+        return Err(Error::Fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if !ctx.client.monitor {
+        ctx.client.monitor = true;
+        ctx.core.monitors.push(ctx.client.handle);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn shutdown(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let (mut save, mut nosave, mut abort) = (false, false, false);
+    for arg in ctx.args.iter_from(1) {
+        match arg.to_ascii_lowercase().as_slice() {
+            b"nosave" => nosave = true,
+            b"save" => save = true,
+            b"now" | b"force" => {}
+            b"abort" => abort = true,
+            _ => return Err(Error::Syntax),
+        }
+    }
+    if (abort && ctx.argc() > 2) || (save && nosave) {
+        return Err(Error::Syntax);
+    }
+    if abort {
+        return Err(Error::Fixed("ERR No shutdown in progress."));
+    }
+    log::warn!("client {} ({}) shuts the server down", ctx.client.id, ctx.client.peer);
+    ctx.core.event = Some(ServerEvent::Shutdown);
+    ctx.client.fate = Fate::CloseAfterOutput;
+    Ok(())
+}
+
+fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if !ctx.core.config.debug_command {
+        return Err(Error::Fixed(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+        ));
+    }
+    match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
+        (b"sleep", 3) => debug_sleep(ctx),
+        (b"object", 3) => debug_object(ctx),
+        (b"set-active-expire", 3) => {
+            ctx.keys.space.active_expiry = parse_i64(ctx.arg(2)).unwrap_or(0) != 0;
+            ctx.reply.ok();
+            Ok(())
+        }
+        (b"error", 3) => Err(Error::Text(printable(ctx.arg(2), 4096))),
+        (b"help", 2) => super::keys::help(ctx, DEBUG_HELP),
+        _ => Err(error_text!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
+            printable(ctx.arg(1), 128)
+        )),
+    }
+}
+
+/// Stops the whole engine for a while, without keeping a CPU busy.
+fn debug_sleep(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let seconds = parse_f64(ctx.arg(2)).unwrap_or(0.0);
+    let us = if seconds > 0.0 { (seconds * 1_000_000.0) as u64 } else { 0 };
+    if us == 0 {
+        ctx.reply.ok();
+        return Ok(());
+    }
+    let until = ctx.core.now_us.saturating_add(us);
+    ctx.core.asleep_until_us = ctx.core.asleep_until_us.max(until);
+    if ctx.deny_blocking {
+        ctx.reply.ok();
+    } else {
+        ctx.core.wait_request = Some(WaitRequest { wait: Wait::Time, keys: Vec::new(), until_us: Some(until) });
+    }
+    Ok(())
+}
+
+fn debug_object(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let clock = ctx.keys.space.clock();
+    let Some(item) = ctx.keys.peek(ctx.args.get(2)) else { return Err(Error::NoSuchKey) };
+    let idle = clock.wrapping_sub(item.clock()) & 0xff_ffff;
+    let text = format!(
+        "Value at:0x{:x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle}",
+        core::ptr::from_ref(item).addr(),
+        item.encoding(),
+        item.memory_usage(),
+        item.clock(),
+    );
+    ctx.reply.simple(&text);
+    Ok(())
+}
+
+const DEBUG_HELP: &[&str] = &[
+    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ERROR <string>",
+    "    Return a Redis protocol error with <string> as message. Useful for clients",
+    "    unit tests to simulate Redis errors.",
+    "OBJECT <key>",
+    "    Show low level info about `key` and associated value.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Setting it to 0 disables expiring keys in background when they are not",
+    "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
+    "    default.",
+    "SLEEP <seconds>",
+    "    Stop the server for <seconds>. Decimals allowed.",
+    "HELP",
+    "    Prints this help.",
+];
+
+fn memory_usage(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let mut i = 3;
+    while i < ctx.argc() {
+        if !ctx.args.is(i, "SAMPLES") || i + 1 >= ctx.argc() {
+            return Err(Error::Syntax);
+        }
+        // Sizes are known exactly; nothing is sampled.
+        if ctx.int(i + 1)? < 0 {
+            return Err(Error::Syntax);
+        }
+        i += 2;
+    }
+    match ctx.keys.memory_usage(ctx.args.get(2)) {
+        Some(n) => ctx.reply.count(n),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+fn memory_doctor(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let m = &ctx.core.machine;
+    let (used, rss) = (m.used_memory(), m.resident_memory());
+    let text = if used < 5 * 1024 * 1024 {
+        String::from(
+            "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n",
+        )
+    } else if rss > used + used / 2 {
+        format!(
+            "Sam, I detected a few issues in this Redis instance memory implants:\n\n * High total RSS: This instance has a memory fragmentation greater than 1.4: {used} bytes are used of {rss} held.\n"
+        )
+    } else {
+        String::from(
+            "Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n",
+        )
+    };
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn memory_stats(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let m = &ctx.core.machine;
+    let (used, rss, peak) = (m.used_memory(), m.resident_memory(), m.peak_memory().max(m.used_memory()));
+    let overhead = super::info::overhead(ctx);
+    let startup = ctx.core.startup_memory;
+    let keys: usize = ctx.keys.space.dbs.iter().map(|d| d.table.len()).sum();
+    let dataset = used.saturating_sub(overhead);
+    let clients: usize = ctx.core.clients.iter().map(|s| s.memory_usage()).sum();
+    let dbs: Vec<(usize, usize)> = ctx
+        .keys
+        .space
+        .dbs
+        .iter()
+        .enumerate()
+        .filter(|(_, d)| !d.table.is_empty())
+        .map(|(n, d)| (n, d.table.memory_usage()))
+        .collect();
+    let r = &mut ctx.reply;
+    r.map(17 + dbs.len());
+    let count = |r: &mut Reply<'_>, name: &str, n: usize| {
+        r.bulk(name.as_bytes());
+        r.count(n);
+    };
+    let share = |r: &mut Reply<'_>, name: &str, part: usize, of: usize, scale: f64| {
+        r.bulk(name.as_bytes());
+        r.double(if of == 0 { 0.0 } else { part as f64 * scale / of as f64 });
+    };
+    count(r, "peak.allocated", peak);
+    count(r, "total.allocated", used);
+    count(r, "startup.allocated", startup);
+    count(r, "replication.backlog", 0);
+    count(r, "clients.slaves", 0);
+    count(r, "clients.normal", clients);
+    count(r, "aof.buffer", 0);
+    for (n, bytes) in dbs {
+        r.bulk(format!("db.{n}").as_bytes());
+        r.map(2);
+        count(r, "overhead.hashtable.main", bytes);
+        count(r, "overhead.hashtable.expires", 0);
+    }
+    count(r, "overhead.total", overhead);
+    count(r, "keys.count", keys);
+    count(r, "keys.bytes-per-key", used.saturating_sub(startup).checked_div(keys).unwrap_or(0));
+    count(r, "dataset.bytes", dataset);
+    share(r, "dataset.percentage", dataset, used.saturating_sub(startup), 100.0);
+    share(r, "peak.percentage", used, peak, 100.0);
+    count(r, "allocator.allocated", used);
+    count(r, "allocator.resident", rss);
+    share(r, "fragmentation", rss, used, 1.0);
+    count(r, "fragmentation.bytes", rss.saturating_sub(used));
+    Ok(())
+}
+
+fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let m = &ctx.core.machine;
+    let text = format!(
+        "barium-heap: {} bytes used, {} held, {} at most, {} in all\n",
+        m.used_memory(),
+        m.resident_memory(),
+        m.peak_memory(),
+        m.total_memory()
+    );
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn memory_purge(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    // The heap gives empty spans back by itself; what can be hurried is the queue of removed values.
+    while ctx.keys.space.lazy.step(4_096) {}
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn memory_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    super::keys::help(ctx, MEMORY_HELP)
+}
+
+const MEMORY_HELP: &[&str] = &[
+    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "MALLOC-STATS",
+    "    Return internal statistics report from the memory allocator.",
+    "PURGE",
+    "    Attempt to purge dirty pages for reclamation by the allocator.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+    "HELP",
+    "    Prints this help.",
+];
