@@ -20,10 +20,17 @@ impl Sum {
         for word in words {
             acc = add_carry(acc, u64::from_ne_bytes(*word));
         }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            acc = add_carry(acc, u64::from_ne_bytes(last));
+        // Up to seven bytes: pieces of four, two and one, without a loop or a call.
+        let (four, rest) = rest.as_chunks::<4>();
+        if let Some(word) = four.first() {
+            acc = add_carry(acc, u64::from(u32::from_ne_bytes(*word)));
+        }
+        let (two, rest) = rest.as_chunks::<2>();
+        if let Some(word) = two.first() {
+            acc = add_carry(acc, u64::from(u16::from_ne_bytes(*word)));
+        }
+        if let Some(last) = rest.first() {
+            acc = add_carry(acc, u64::from(u16::from_ne_bytes([*last, 0])));
         }
         Self(acc)
     }

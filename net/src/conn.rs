@@ -8,7 +8,6 @@
 //! [`Conn::ingress`] subtracts on the way in. A socket can be exchanged whenever nothing is unacknowledged or unread.
 //! See `docs/decisions/socket-buffers.md`.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use barium_nic::Nic;
@@ -140,7 +139,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     /// Makes a connection whose handshake, answered with `iss`, was completed by a segment of the peer with the window
-    /// field `window`. That segment is to be given to [`ingress`](Self::ingress) next.
+    /// field `window`. That segment is to be given to [`ingress`](Self::ingress) next. `None` if there is no memory for the buffers.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn open(
         host: &mut Host,
@@ -152,10 +151,10 @@ impl Conn {
         iss: u32,
         capacities: (usize, usize),
         window: u16,
-    ) -> Self {
+    ) -> Option<Self> {
         let (rx_capacity, tx_capacity) = capacities;
         let (sockets, handle, isn, inner_shift) =
-            stage_syn(host, now_us, &key, &options, irs, rx_capacity, tx_capacity);
+            stage_syn(host, now_us, &key, &options, irs, rx_capacity, tx_capacity)?;
         link.seq_delta = iss.wrapping_sub(isn);
         link.inner_shift = inner_shift;
         link.snd_nxt = iss.wrapping_add(1);
@@ -191,7 +190,7 @@ impl Conn {
         // The segment that completed the handshake may be one that smoltcp would not complete it with.
         let seq = conn.rcv_next;
         conn.feed_ack(host, now_us, seq, isn.wrapping_add(1), window);
-        conn
+        Some(conn)
     }
 
     #[inline]
@@ -320,14 +319,15 @@ impl Conn {
     /// how many were taken.
     pub(crate) fn read(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> usize {
         let mut total = 0;
-        while self.unread() > 0 {
-            let taken = self.socket().recv(|bytes| {
-                let n = take(bytes).min(bytes.len());
+        loop {
+            let socket = self.socket();
+            let taken = socket.recv(|bytes| {
+                let n = if bytes.is_empty() { 0 } else { take(bytes).min(bytes.len()) };
                 (n, (n, n < bytes.len()))
             });
             let Ok((n, short)) = taken else { break };
             total += n;
-            if short {
+            if short || !socket.can_recv() {
                 break;
             }
         }
@@ -335,14 +335,19 @@ impl Conn {
         total
     }
 
-    /// Puts bytes into the send buffer; returns how many fitted.
+    /// Puts bytes into the send buffer; returns how many fitted without a break. There may be room for more.
     pub(crate) fn enqueue(&mut self, host: &Host, bytes: &[u8]) -> usize {
         let give_up = scaled_duration(host.give_up_us);
         let socket = self.socket();
         if socket.send_queue() == 0 {
             socket.set_timeout(Some(give_up));
         }
-        let n = socket.send_slice(bytes).unwrap_or(0);
+        let put = socket.send(|room| {
+            let n = room.len().min(bytes.len());
+            room[..n].copy_from_slice(&bytes[..n]);
+            (n, n)
+        });
+        let n = put.unwrap_or(0);
         if n > 0 {
             self.snd_end = self.snd_end.wrapping_add(n as u32);
             self.need_egress = true;
@@ -389,9 +394,11 @@ impl Conn {
             }
             self.need_egress = self.link.sent != before && rest;
         }
-        let window = usize::from(self.peer_window) << self.options.window_scale.unwrap_or(0);
-        let in_flight = self.link.snd_nxt.wrapping_sub(self.una()) as usize;
-        self.congested = self.unsent() > 0 && in_flight + usize::from(self.options.mss) <= window;
+        self.congested = self.unsent() > 0 && {
+            let window = usize::from(self.peer_window) << self.options.window_scale.unwrap_or(0);
+            let in_flight = self.link.snd_nxt.wrapping_sub(self.una()) as usize;
+            in_flight + usize::from(self.options.mss) <= window
+        };
         Egress::Done
     }
 
@@ -428,7 +435,7 @@ impl Conn {
     }
 
     /// Exchanges the socket of a [`quiescent`](Self::quiescent) connection for one with other buffers. If the receive
-    /// buffer changes, the peer is told its new window.
+    /// buffer changes, the peer is told its new window. Returns false, having done nothing, if there is no memory for it.
     pub(crate) fn resize<N: Nic>(
         &mut self,
         host: &mut Host,
@@ -436,10 +443,10 @@ impl Conn {
         now_us: u64,
         rx_capacity: usize,
         tx_capacity: usize,
-    ) {
+    ) -> bool {
         let irs = self.rcv_next.wrapping_sub(1);
-        let (sockets, handle, isn, inner_shift) =
-            stage_syn(host, now_us, &self.key, &self.options, irs, rx_capacity, tx_capacity);
+        let staged = stage_syn(host, now_us, &self.key, &self.options, irs, rx_capacity, tx_capacity);
+        let Some((sockets, handle, isn, inner_shift)) = staged else { return false };
         let tell = rx_capacity != self.rx_capacity;
         self.sockets = sockets;
         self.handle = handle;
@@ -462,6 +469,7 @@ impl Conn {
             host.iface.poll_ingress_single(scaled(now_us), &mut capture, &mut self.sockets);
         }
         self.need_egress = true;
+        true
     }
 
     /// Completes a staged handshake and opens the congestion window to that of a new connection, by sending filler that
@@ -545,9 +553,8 @@ fn stage_syn(
     irs: u32,
     rx_capacity: usize,
     tx_capacity: usize,
-) -> (SocketSet<'static>, SocketHandle, u32, u8) {
-    let mut socket =
-        tcp::Socket::new(tcp::SocketBuffer::new(vec![0; rx_capacity]), tcp::SocketBuffer::new(vec![0; tx_capacity]));
+) -> Option<(SocketSet<'static>, SocketHandle, u32, u8)> {
+    let mut socket = tcp::Socket::new(buffer(rx_capacity)?, buffer(tx_capacity)?);
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(Some(host.ack_delay));
     socket.set_congestion_control(tcp::CongestionControl::Reno);
@@ -578,5 +585,13 @@ fn stage_syn(
         Some(_) => (usize::BITS - rx_capacity.leading_zeros()).saturating_sub(16) as u8,
         None => 0,
     };
-    (sockets, handle, capture.seq, inner_shift)
+    Some((sockets, handle, capture.seq, inner_shift))
+}
+
+/// A buffer of `capacity` bytes, if there is memory for it.
+fn buffer(capacity: usize) -> Option<tcp::SocketBuffer<'static>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(capacity).ok()?;
+    bytes.resize(capacity, 0);
+    Some(tcp::SocketBuffer::new(bytes))
 }

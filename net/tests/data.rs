@@ -343,7 +343,7 @@ fn buffers_of_idle_connections_are_taken_back_when_memory_is_short() {
         }
         window
     };
-    let mut peers: Vec<Peer> = (1..40).map(|port| Peer::new(PEER_ADDR, port)).collect();
+    let mut peers: Vec<Peer> = (1..10).map(|port| Peer::new(PEER_ADDR, port)).collect();
     for p in &mut peers {
         p.open(&mut bench);
         upload(&mut bench, p);

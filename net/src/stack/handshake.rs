@@ -208,7 +208,7 @@ impl Stack {
             lost: 0,
         };
         let capacities = (self.config.initial_receive_buffer, self.config.initial_send_buffer);
-        let conn = Box::new(Conn::open(
+        let conn = Conn::open(
             &mut self.host,
             now_us,
             entry.key,
@@ -218,7 +218,13 @@ impl Stack {
             entry.iss,
             capacities,
             segment.window,
-        ));
+        );
+        let Some(conn) = conn else {
+            self.flows.remove(&entry.key, Flow::HalfOpen(at));
+            self.stats.refused += 1;
+            self.reset_stray(nic, now_us, segment);
+            return;
+        };
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,
             None => {
@@ -226,7 +232,7 @@ impl Stack {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.slots[slot as usize].conn = Some(conn);
+        self.slots[slot as usize].conn = Some(Box::new(conn));
         self.flows.set(entry.key, Flow::Open(slot));
         self.open += 1;
         let peer = Endpoint { addr: entry.key.addr, port: entry.key.port };

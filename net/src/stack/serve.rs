@@ -106,7 +106,7 @@ impl Stack {
                     return;
                 }
             }
-            let n = conn.enqueue(&self.host, service.output(id));
+            let n = conn.enqueue(&self.host, output);
             if n == 0 {
                 conn.output_left = true;
                 return;
@@ -161,9 +161,10 @@ impl Stack {
             self.reclaiming = Some(0);
             return;
         }
-        self.grown_bytes += more;
-        conn.resize(&mut self.host, nic, now_us, rx, tx);
-        self.stats.buffers_grown += 1;
+        if conn.resize(&mut self.host, nic, now_us, rx, tx) {
+            self.grown_bytes += more;
+            self.stats.buffers_grown += 1;
+        }
     }
 
     /// Looks for idle connections with large buffers, a few at a time, after memory for buffers was found short.
@@ -191,9 +192,10 @@ impl Stack {
         if less == 0 {
             return;
         }
-        self.grown_bytes = self.grown_bytes.saturating_sub(less);
-        conn.resize(&mut self.host, nic, now_us, rx, tx);
-        self.stats.buffers_shrunk += 1;
+        if conn.resize(&mut self.host, nic, now_us, rx, tx) {
+            self.grown_bytes = self.grown_bytes.saturating_sub(less);
+            self.stats.buffers_shrunk += 1;
+        }
     }
 
     /// Sends what the connection has to send, then keeps it, retires it or lets it go. `exact` asks for its exact next
@@ -208,12 +210,12 @@ impl Stack {
         exact: bool,
     ) {
         let egress = conn.egress(&mut self.host, nic, now_us);
-        if conn.gone() {
+        let state = conn.state();
+        if state == State::Closed && conn.gone() {
             self.put_back(slot, conn);
             self.release(slot, service);
             return;
         }
-        let state = conn.state();
         if egress == Egress::Blocked && !conn.blocked {
             conn.blocked = true;
             self.blocked.push(slot);
@@ -372,12 +374,10 @@ impl Stack {
 
 /// Hands the service what was received.
 fn deliver<S: Service>(conn: &mut Conn, service: &mut S, id: ConnId) {
-    if conn.unread() > 0 {
-        let finishing = conn.finishing;
-        let taken = conn.read(|bytes| if finishing { bytes.len() } else { service.received(id, bytes) });
-        conn.want_receive |= taken >= conn.rx_capacity / 2;
-    }
-    if !conn.finish_told && conn.unread() == 0 && conn.peer_finished() {
+    let finishing = conn.finishing;
+    let taken = conn.read(|bytes| if finishing { bytes.len() } else { service.received(id, bytes) });
+    conn.want_receive |= taken >= conn.rx_capacity / 2;
+    if !conn.finish_told && conn.peer_finished() && conn.unread() == 0 {
         conn.finish_told = true;
         conn.rcv_next = conn.rcv_next.wrapping_add(1);
         service.peer_finished(id);
