@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 
 /// The families, in no particular order. A family's file holds its entries, handlers and tests.
 pub static FAMILIES: &[&[Command]] = &[
+    super::bitfield::COMMANDS,
+    super::bitmaps::COMMANDS,
     super::client::COMMANDS,
     super::command::COMMANDS,
     super::configuration::COMMANDS,

@@ -107,6 +107,15 @@ impl Keys<'_> {
         self.set_tagged(key, value, Type::RawString)
     }
 
+    /// Puts a computed string at a key, whatever was there: encoding `raw`, deadline cleared. Says nothing to anybody.
+    pub fn set_string_raw(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), Error> {
+        if value.len() > INLINE_MAX {
+            return self.set_shared(key, Arc::new(value), false);
+        }
+        self.set_tagged(key, &value, Type::RawString)?;
+        self.set_deadline(key, None)
+    }
+
     fn set_tagged(&mut self, key: &[u8], value: &[u8], tag: Type) -> Result<(), Error> {
         match self.find(key) {
             None => self.add(Record::with_bytes(key, tag as u8, value)?).map(drop),
