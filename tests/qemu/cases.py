@@ -11,7 +11,6 @@ letter:
   A#                 close the connection
   wait 100           sleep, in ms
 """
-import ast
 import pathlib
 import re
 import shlex
@@ -20,12 +19,16 @@ import time
 from resp import Connection, command
 
 CASES = pathlib.Path(__file__).resolve().parents[1] / "cases"
+ESCAPES = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"\\": b"\\", b'"': b'"'}
 LINE = re.compile(r"([A-Z])(>>|>|<~|<|!|\.|#)\s?(.*)$")
 
 
 def unescape(text):
-    """The bytes that escaped text stands for."""
-    return ast.literal_eval('b"' + text.replace('"', '\\"') + '"')
+    """The bytes that escaped text stands for. A backslash before anything else stays, for regular expressions."""
+    def one(match):
+        code = match[1]
+        return bytes([int(code[1:], 16)]) if code[:1] == b"x" else ESCAPES[code]
+    return re.sub(rb"\\(x[0-9a-fA-F]{2}|[rnt\\\"])", one, text.encode())
 
 
 def words(text):
