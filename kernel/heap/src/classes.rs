@@ -82,7 +82,8 @@ pub fn class_of(size: usize) -> usize {
     if size <= MAX_CACHED { small_class(size) } else { class_above_128(size) }
 }
 
-/// Frames of one slab of each class: the fewest that waste at most 1/64 and, for small objects, hold eight.
+/// Frames of one slab of each class: the fewest that waste at most 1/64, so that a slab finds room among scattered frames
+/// too and is soon empty when its objects are freed.
 pub static SLAB_FRAMES: [u8; CLASSES] = {
     let mut frames = [0; CLASSES];
     let mut class = 0;
@@ -94,12 +95,11 @@ pub static SLAB_FRAMES: [u8; CLASSES] = {
 };
 
 const fn slab_frames(size: usize) -> u8 {
-    let least = if size <= MAX_CACHED { 8 } else { 1 };
     let mut n = 1;
     loop {
         let bytes = n * FRAME;
         let objects = bytes / size;
-        if objects >= least && bytes - objects * size <= bytes / 64 {
+        if objects > 0 && bytes - objects * size <= bytes / 64 {
             return n as u8;
         }
         n += 1;

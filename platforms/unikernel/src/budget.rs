@@ -29,13 +29,14 @@ impl Budget {
     /// Shares out `total` bytes, `used` of which the kernel and its devices have taken already.
     pub fn new(total: usize, used: usize) -> Self {
         let free = total.saturating_sub(used);
-        let reserve = (total / 8).clamp(4 << 20, 128 << 20).min(free / 2);
+        let reserve = (total / 8).clamp(5 << 20, 128 << 20).min(free / 2);
         Self {
             total,
             max_memory: total - reserve,
-            socket_buffers: reserve / 2,
+            socket_buffers: reserve / 4,
             connections: (free / 2 / CONNECTION).clamp(64, MAX_CONNECTIONS),
-            low_water: reserve / 4,
+            // Room for what the buffers may still grow by, and as much again for what commands need while they run.
+            low_water: reserve / 2,
         }
     }
 
@@ -55,7 +56,7 @@ mod tests {
     fn small_and_large_machines() {
         for total in [24 << 20, 250 << 20, 1 << 30, 6usize << 30] {
             let budget = Budget::new(total, 2 << 20);
-            assert!(budget.max_memory * 100 >= total * 80, "{budget:?}");
+            assert!(budget.max_memory * 100 >= total * 78, "{budget:?}");
             assert!(budget.max_memory + budget.socket_buffers + budget.low_water <= total);
             assert!(budget.connections * CONNECTION <= total / 2);
         }
