@@ -25,6 +25,7 @@ pub mod machine;
 pub mod number;
 pub mod pubsub;
 pub mod random;
+pub mod rdb;
 pub mod reply;
 pub mod server;
 pub mod session;

@@ -70,18 +70,40 @@ impl Bench {
     /// Sends a command, words separated by single spaces (`''` is an empty one), and returns what the session has to read
     /// then: nothing, if it waits.
     pub fn run(&mut self, client: ClientId, line: &str) -> String {
-        let words: Vec<&str> = line.split(' ').map(|w| if w == "''" { "" } else { w }).collect();
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request += &format!("${}\r\n{word}\r\n", word.len());
-        }
-        let taken = self.server.feed(client, request.as_bytes());
-        assert_eq!(taken, request.len());
+        let words: Vec<&[u8]> = line.split(' ').map(|w| if w == "''" { &[] } else { w.as_bytes() }).collect();
+        self.send(client, &words);
         self.read(client)
+    }
+
+    /// Sends a command of any bytes and returns what the session has to read then, as it is.
+    pub fn run_raw(&mut self, client: ClientId, words: &[&[u8]]) -> Vec<u8> {
+        self.send(client, words);
+        self.read_raw(client)
+    }
+
+    fn send(&mut self, client: ClientId, words: &[&[u8]]) {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        let taken = self.server.feed(client, &request);
+        assert_eq!(taken, request.len());
     }
 
     /// What a session has to read.
     pub fn read(&mut self, client: ClientId) -> String {
+        let raw = self.read_raw(client);
+        let mut replies = Vec::new();
+        let mut at = 0;
+        while at < raw.len() {
+            replies.push(readable(&raw, &mut at));
+        }
+        replies.join(" ")
+    }
+
+    fn read_raw(&mut self, client: ClientId) -> Vec<u8> {
         let mut raw = Vec::new();
         loop {
             let piece = self.server.output(client).to_vec();
@@ -91,12 +113,7 @@ impl Bench {
             self.server.sent(client, piece.len());
             raw.extend_from_slice(&piece);
         }
-        let mut replies = Vec::new();
-        let mut at = 0;
-        while at < raw.len() {
-            replies.push(readable(&raw, &mut at));
-        }
-        replies.join(" ")
+        raw
     }
 
     /// The name of the encoding of a key in database 0.

@@ -31,6 +31,7 @@ pub mod configuration;
 pub mod connection;
 pub mod counters;
 pub mod diagnostics;
+pub mod dump;
 pub mod expire;
 pub mod extract;
 pub mod hashes;

@@ -12,6 +12,7 @@ pub static FAMILIES: &[&[Command]] = &[
     super::command::COMMANDS,
     super::configuration::COMMANDS,
     super::connection::COMMANDS,
+    super::dump::COMMANDS,
     super::counters::COMMANDS,
     super::diagnostics::COMMANDS,
     super::expire::COMMANDS,

@@ -7,7 +7,7 @@
 mod expiry;
 mod keys;
 mod lazy;
-mod strings;
+pub mod strings;
 mod watch;
 
 pub use keys::Keys;

@@ -1,0 +1,163 @@
+//! Writing values.
+
+use alloc::vec::Vec;
+
+use barium_cell::View;
+
+use super::crc64::crc64;
+use super::{VERSION, container, kind, special};
+use crate::encoding::listpack::Entry;
+use crate::encoding::quicklist::nodes::Node;
+use crate::error::Error;
+use crate::number::{I64_CHARS, parse_i64};
+use crate::types::hash::Hash;
+use crate::types::list::List;
+use crate::types::set::Set;
+use crate::types::zset::ZSet;
+use crate::value::{Item, Object};
+
+/// The payload that DUMP gives for a key's value.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn dump(item: &Item) -> Result<Vec<u8>, Error> {
+    let mut out = Writer(Vec::new());
+    match item.view() {
+        View::Bytes(bytes) => out.string_value(bytes)?,
+        View::Int(value) => out.string_value(Entry::Int(value).bytes(&mut [0; I64_CHARS]))?,
+        View::Object(Object::Str(bytes)) => out.string_value(bytes)?,
+        View::Object(Object::List(list)) => out.list(list)?,
+        View::Object(Object::Set(set)) => out.set(set)?,
+        View::Object(Object::Hash(hash)) => out.hash(hash)?,
+        View::Object(Object::ZSet(zset)) => out.zset(zset)?,
+    }
+    out.bytes(&VERSION.to_le_bytes())?;
+    let crc = crc64(0, &out.0);
+    out.bytes(&crc.to_le_bytes())?;
+    Ok(out.0)
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.0.try_reserve(bytes.len())?;
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn kind(&mut self, kind: u8) -> Result<(), Error> {
+        self.bytes(&[kind])
+    }
+
+    /// A length: 6, 14, 32 or 64 bits, the first two bits of the first byte say which; high bits first.
+    fn len(&mut self, len: u64) -> Result<(), Error> {
+        match len {
+            0..0x40 => self.bytes(&[len as u8]),
+            0x40..0x4000 => self.bytes(&[0x40 | (len >> 8) as u8, len as u8]),
+            0x4000..0x1_0000_0000 => {
+                self.bytes(&[0x80])?;
+                self.bytes(&(len as u32).to_be_bytes())
+            }
+            _ => {
+                self.bytes(&[0x81])?;
+                self.bytes(&len.to_be_bytes())
+            }
+        }
+    }
+
+    /// Bytes with their length in front.
+    fn blob(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.len(bytes.len() as u64)?;
+        self.bytes(bytes)
+    }
+
+    /// As [`blob`](Self::blob), or shorter if it is the text of a small integer.
+    fn string(&mut self, text: &[u8]) -> Result<(), Error> {
+        let number = if text.len() <= 11 { parse_i64(text).and_then(|v| i32::try_from(v).ok()) } else { None };
+        let Some(value) = number else { return self.blob(text) };
+        let bytes = value.to_le_bytes();
+        if i8::try_from(value).is_ok() {
+            self.bytes(&[special::INT8, bytes[0]])
+        } else if i16::try_from(value).is_ok() {
+            self.bytes(&[special::INT16, bytes[0], bytes[1]])
+        } else {
+            self.bytes(&[special::INT32])?;
+            self.bytes(&bytes)
+        }
+    }
+
+    fn entry(&mut self, entry: Entry<'_>) -> Result<(), Error> {
+        self.string(entry.bytes(&mut [0; I64_CHARS]))
+    }
+
+    fn string_value(&mut self, text: &[u8]) -> Result<(), Error> {
+        self.kind(kind::STRING)?;
+        self.string(text)
+    }
+
+    fn list(&mut self, list: &List) -> Result<(), Error> {
+        self.kind(kind::LIST_QUICKLIST_2)?;
+        if let Some(lp) = list.as_listpack() {
+            self.len(1)?;
+            self.len(container::PACKED)?;
+            return self.blob(lp.as_bytes());
+        }
+        let Some(quicklist) = list.as_quicklist() else { return Ok(()) };
+        self.len(quicklist.node_count() as u64)?;
+        for node in quicklist.nodes() {
+            match node {
+                Node::Packed(lp) => {
+                    self.len(container::PACKED)?;
+                    self.blob(lp.as_bytes())?;
+                }
+                Node::Plain(bytes) => {
+                    self.len(container::PLAIN)?;
+                    self.blob(bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, set: &Set) -> Result<(), Error> {
+        if let Some(intset) = set.as_intset() {
+            self.kind(kind::SET_INTSET)?;
+            self.blob(intset.as_bytes())
+        } else if let Some(lp) = set.as_listpack() {
+            self.kind(kind::SET_LISTPACK)?;
+            self.blob(lp.as_bytes())
+        } else {
+            self.kind(kind::SET)?;
+            self.len(set.len() as u64)?;
+            set.iter().try_for_each(|member| self.entry(member))
+        }
+    }
+
+    fn hash(&mut self, hash: &Hash) -> Result<(), Error> {
+        if let Some(lp) = hash.as_listpack() {
+            self.kind(kind::HASH_LISTPACK)?;
+            return self.blob(lp.as_bytes());
+        }
+        self.kind(kind::HASH)?;
+        self.len(hash.len() as u64)?;
+        hash.iter().try_for_each(|(field, value)| {
+            self.entry(field)?;
+            self.entry(value)
+        })
+    }
+
+    fn zset(&mut self, zset: &ZSet) -> Result<(), Error> {
+        if let Some(lp) = zset.as_listpack() {
+            self.kind(kind::ZSET_LISTPACK)?;
+            return self.blob(lp.as_bytes());
+        }
+        self.kind(kind::ZSET_2)?;
+        self.len(zset.len() as u64)?;
+        // From the greatest, as Redis does: read back in this order, each goes to the front.
+        zset.iter(0..zset.len(), true).try_for_each(|(member, score)| {
+            self.entry(member)?;
+            self.bytes(&score.to_le_bytes())
+        })
+    }
+}
