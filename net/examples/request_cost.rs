@@ -106,6 +106,12 @@ fn measured(stack: &mut Stack, nic: &mut RingNic, service: &mut Fixed, now_us: u
     stack.poll(nic, service, now_us);
 }
 
+/// Accepting all connections; counted with `--toggle-collect='*::accepted'`.
+#[inline(never)]
+fn accepted(stack: &mut Stack, nic: &mut RingNic, service: &mut Fixed, now_us: u64) {
+    stack.poll(nic, service, now_us);
+}
+
 #[derive(Clone, Copy)]
 struct Client {
     port: u16,
@@ -181,7 +187,7 @@ fn main() {
     };
     learn(&mut clients, &mut nic);
     nic.rx = clients.iter_mut().map(|client| client.segment(0x10, &[])).collect();
-    stack.poll(&mut nic, &mut service, now_us);
+    accepted(&mut stack, &mut nic, &mut service, now_us);
     let mut requests = 0;
     let payload = REQUEST.repeat(per_frame);
     for _ in 0..rounds {
