@@ -249,6 +249,10 @@ fn psubscribe(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn ssubscribe(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    // Unlike the others not even inside MULTI, where they are allowed for old clients' sake.
+    if ctx.deny_blocking {
+        return Err(Error::Fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     subscribe_to(ctx, Kind::Shard)
 }
 
