@@ -133,8 +133,10 @@ pub(crate) struct Conn {
     nagle: bool,
     /// The service will close it and reads no more.
     pub(crate) finishing: bool,
-    /// The service is done with it; when to stop waiting for the peer's part of the farewell.
+    /// The service is done with it: when to look whether the peer still takes what is left for it, and what it had
+    /// acknowledged at the last look.
     pub(crate) linger_until_us: u64,
+    linger_una: u32,
 }
 
 impl Conn {
@@ -186,6 +188,7 @@ impl Conn {
             nagle: false,
             finishing: false,
             linger_until_us: u64::MAX,
+            linger_una: 0,
         };
         // The segment that completed the handshake may be one that smoltcp would not complete it with.
         let seq = conn.rcv_next;
@@ -332,6 +335,8 @@ impl Conn {
             }
         }
         self.rcv_next = self.rcv_next.wrapping_add(total as u32);
+        // The window may have opened, which the peer waits to hear.
+        self.need_egress |= total > 0;
         total
     }
 
@@ -362,7 +367,30 @@ impl Conn {
         socket.set_timeout(Some(give_up));
         socket.close();
         self.need_egress = true;
+        self.linger(host, now_us);
+    }
+
+    /// From now on the peer must go on taking what is left for it.
+    pub(crate) fn linger(&mut self, host: &Host, now_us: u64) {
+        if self.linger_until_us == u64::MAX {
+            self.linger_until_us = now_us + host.give_up_us;
+            self.linger_una = self.una();
+        }
+    }
+
+    /// Whether the connection is to be given up because the peer takes nothing more, or has nothing left to take but does
+    /// not say goodbye.
+    pub(crate) fn lingered(&mut self, host: &Host, now_us: u64) -> bool {
+        if now_us < self.linger_until_us {
+            return false;
+        }
+        let una = self.una();
+        if una == self.linger_una {
+            return true;
+        }
+        self.linger_una = una;
         self.linger_until_us = now_us + host.give_up_us;
+        false
     }
 
     /// Ends the connection with a RST.

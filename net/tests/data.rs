@@ -357,3 +357,56 @@ fn buffers_of_idle_connections_are_taken_back_when_memory_is_short() {
     assert!(bench.stack.grown_bytes() <= 1 << 20);
     assert!(bench.stack.stats().buffers_shrunk >= 3);
 }
+
+#[test]
+fn input_taken_late_and_silently_opens_the_window() {
+    let mut bench = Bench::new(config());
+    bench.service.mute = true;
+    bench.service.take = Some(0);
+    let mut p = opened(&mut bench);
+    for _ in 0..4 {
+        p.send(&mut bench, ACK, &[1; 1024]);
+    }
+    bench.poll();
+    bench.pass(1_000_000);
+    bench.service.take = None;
+    let (id, _) = only(&mut bench);
+    bench.service.ready.push(id);
+    let answer = p.hear(bench.poll());
+    assert!(answer.last().is_some_and(|seg| seg.window > 0), "{answer:?}");
+}
+
+#[test]
+fn a_closing_connection_lives_as_long_as_its_peer_takes_something() {
+    let mut bench = Bench::new(config());
+    let mut p = opened(&mut bench);
+    p.window = 0;
+    p.say(&mut bench, ACK, &[]);
+    push(&mut bench, &[7; 20_000]);
+    bench.poll();
+    only(&mut bench).1.fate = barium_net::Fate::CloseAfterOutput;
+    let (id, _) = only(&mut bench);
+    bench.service.ready.push(id);
+    // It takes a little every twenty seconds, for five minutes.
+    for _ in 0..15 {
+        for (_, frame) in bench.pass(20_000_000) {
+            p.hear(vec![frame]);
+        }
+        p.window = 1;
+        let frames = p.say(&mut bench, ACK, &[]);
+        assert!(frames.iter().any(|seg| !seg.payload.is_empty()), "{frames:?}");
+        p.window = 0;
+        p.say(&mut bench, ACK, &[]);
+        assert_eq!(bench.stack.connections(), 1);
+    }
+    // Then only answers, with a window that stays closed.
+    for _ in 0..140 {
+        for (_, frame) in bench.pass(1_000_000) {
+            let seg = Seg::parse(&frame, PEER_ADDR).expect("TCP");
+            if !seg.has(RST) {
+                bench.nic.rx.push_back(p.seg(ACK, &[]).frame(p.addr));
+            }
+        }
+    }
+    assert_eq!((bench.stack.connections(), bench.service.closed), (0, 1));
+}

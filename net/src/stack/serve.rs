@@ -122,6 +122,7 @@ impl Stack {
             Fate::CloseAfterOutput => {
                 conn.finishing = true;
                 if conn.output_left {
+                    conn.linger(&self.host, now_us);
                     return;
                 }
                 conn.close(&self.host, now_us);
@@ -240,13 +241,13 @@ impl Stack {
             // Large buffers are looked after again when they have not been used for a while.
             let grown = conn.tx_capacity > self.config.initial_send_buffer && conn.quiescent();
             let look_us = if grown { (conn.heard_at_us + IDLE_BUFFERS_US).max(now_us + TICK_US) } else { u64::MAX };
-            at.min(conn.linger_until_us).min(look_us)
+            at.min(look_us)
         } else if conn.owes_ack {
             now_us + self.config.ack_delay_us
         } else {
             now_us + RTO_FLOOR_US
         };
-        let by = by.min(conn.loss_check_us);
+        let by = by.min(conn.loss_check_us).min(conn.linger_until_us);
         if by != u64::MAX && self.wheel.armed_at_us(slot) > by.saturating_add(2 * TICK_US) {
             self.wheel.arm(slot, by);
         }
@@ -301,7 +302,7 @@ impl Stack {
 
     fn expire_one<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
         let Some(mut conn) = self.take(slot) else { return };
-        if now_us >= conn.linger_until_us {
+        if conn.lingered(&self.host, now_us) {
             conn.abort();
         } else {
             conn.check_loss(&mut self.host, now_us);
