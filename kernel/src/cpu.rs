@@ -56,6 +56,8 @@ pub(crate) fn start_others(wanted: usize) -> usize {
 /// table and timer set up and interrupts masked. Ids come online in ascending order: `start_others` starts one at a time.
 pub fn secondary(id: usize) -> ! {
     ONLINE.store(id + 1, Ordering::Release);
+    // The boot CPU may be halted until this one has arrived.
+    arch::cpu::wake(0);
     loop {
         let program = PROGRAM.load(Ordering::Acquire);
         if !program.is_null() {
