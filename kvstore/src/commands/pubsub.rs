@@ -353,3 +353,67 @@ fn help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn messages_reach_channels_and_patterns() {
+        let mut b = Bench::new(&[]);
+        let (a, p, c) = (b.client(), b.client(), b.client());
+        assert_eq!(b.run(a, "SUBSCRIBE news other news"), "[subscribe news 1] [subscribe other 2] [subscribe news 2]");
+        assert_eq!(b.run(p, "PSUBSCRIBE n* *"), "[psubscribe n* 1] [psubscribe * 2]");
+        assert_eq!(b.run(c, "PUBLISH news hello"), "3");
+        assert_eq!(b.read(a), "[message news hello]");
+        assert_eq!(b.read(p), "[pmessage * news hello] [pmessage n* news hello]");
+        assert_eq!(b.run(c, "PUBLISH elsewhere hello"), "1");
+        assert_eq!(b.run(c, "PUBSUB NUMPAT"), "2");
+        assert_eq!(b.run(c, "PUBSUB CHANNELS"), "[news other]");
+        assert_eq!(b.run(c, "PUBSUB CHANNELS o*"), "[other]");
+        assert_eq!(b.run(c, "PUBSUB NUMSUB news none"), "[news 1 none 0]");
+        assert_eq!(b.run(a, "UNSUBSCRIBE"), "[unsubscribe news 1] [unsubscribe other 0]");
+        assert_eq!(b.run(a, "UNSUBSCRIBE"), "[unsubscribe nil 0]");
+        assert_eq!(b.run(c, "PUBSUB CHANNELS"), "[]");
+    }
+
+    #[test]
+    fn shard_channels_are_apart_from_channels() {
+        let mut b = Bench::new(&[]);
+        let (a, c) = (b.client(), b.client());
+        b.run(a, "SSUBSCRIBE s");
+        assert_eq!(b.run(c, "PUBLISH s x"), "0");
+        assert_eq!(b.run(c, "SPUBLISH s x"), "1");
+        assert_eq!(b.read(a), "[smessage s x]");
+        assert_eq!(b.run(c, "PUBSUB SHARDCHANNELS"), "[s]");
+        assert_eq!(b.run(c, "PUBSUB SHARDNUMSUB s"), "[s 1]");
+        assert_eq!(b.run(a, "SUNSUBSCRIBE"), "[sunsubscribe s 0]");
+    }
+
+    #[test]
+    fn a_client_sees_its_reply_before_the_pushes_it_caused() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "HELLO 3");
+        b.run(c, "SUBSCRIBE c");
+        assert_eq!(b.run(c, "PUBLISH c x"), "1 >[message c x]");
+        b.run(c, "MULTI");
+        b.run(c, "PUBLISH c y");
+        b.run(c, "PING");
+        assert_eq!(b.run(c, "EXEC"), "[1 PONG] >[message c y]");
+    }
+
+    #[test]
+    fn an_old_subscriber_may_use_few_commands() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "SUBSCRIBE c");
+        assert!(b.run(c, "GET k").starts_with("-ERR Can't execute 'get': only (P|S)SUBSCRIBE"));
+        assert_eq!(b.run(c, "PING x"), "[pong x]");
+        b.run(c, "UNSUBSCRIBE c");
+        assert_eq!(b.run(c, "GET k"), "nil");
+        b.run(c, "SUBSCRIBE c");
+        assert_eq!(b.run(c, "RESET"), "RESET");
+        assert_eq!(b.run(c, "PUBSUB NUMSUB c"), "[c 0]");
+    }
+}

@@ -131,6 +131,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
                 continue;
             }
         };
+        ctx.core.feed_monitors(ctx.client, entry.command, args);
         // A command before may have changed database or protocol.
         let mut inner = Ctx {
             command: entry.command,
@@ -144,4 +145,110 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         dispatch::call(&mut inner, entry);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn commands_are_queued_and_carried_out_together() {
+        let mut b = Bench::new(&[]);
+        let (c, other) = (b.client(), b.client());
+        assert_eq!(b.run(c, "MULTI"), "OK");
+        assert_eq!(b.run(c, "SET k v"), "QUEUED");
+        assert_eq!(b.run(c, "LPUSH k x"), "QUEUED");
+        assert_eq!(b.run(c, "BLPOP none 0"), "QUEUED", "which will not wait");
+        assert_eq!(b.run(other, "GET k"), "nil");
+        assert_eq!(
+            b.run(c, "EXEC"),
+            "[OK -WRONGTYPE Operation against a key holding the wrong kind of value nil]",
+            "an error does not end it"
+        );
+        assert_eq!(b.run(c, "EXEC"), "-ERR EXEC without MULTI");
+        assert_eq!(b.run(c, "DISCARD"), "-ERR DISCARD without MULTI");
+        assert_eq!(b.run(other, "GET k"), "v");
+    }
+
+    #[test]
+    fn a_refused_command_makes_exec_fail() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        for refused in ["NOSUCH", "GET"] {
+            b.run(c, "MULTI");
+            assert!(b.run(c, refused).starts_with("-ERR"));
+            assert_eq!(b.run(c, "SET k v"), "QUEUED");
+            assert_eq!(b.run(c, "EXEC"), "-EXECABORT Transaction discarded because of previous errors.");
+            assert_eq!(b.run(c, "GET k"), "nil");
+        }
+        b.run(c, "MULTI");
+        let expected = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+        assert_eq!(b.run(c, "EXEC now"), expected);
+        assert_eq!(b.run(c, "EXEC"), "-ERR EXEC without MULTI", "the refused EXEC has ended it");
+        b.run(c, "MULTI");
+        assert_eq!(b.run(c, "MULTI"), "-ERR MULTI calls can not be nested");
+        assert_eq!(b.run(c, "WATCH k"), "-ERR WATCH inside MULTI is not allowed");
+        assert_eq!(b.run(c, "EXEC"), "[]", "these two do not spoil it");
+    }
+
+    #[test]
+    fn a_watched_key_that_changes_makes_exec_answer_nil() {
+        let mut b = Bench::new(&[]);
+        let (c, other) = (b.client(), b.client());
+        let mut check = |b: &mut Bench, before: &[&str], changes: &[&str], expected: &str| {
+            for line in ["FLUSHALL", "SELECT 0"].iter().chain(before) {
+                b.run(c, line);
+            }
+            for line in changes {
+                b.run(other, line);
+            }
+            b.run(c, "MULTI");
+            b.run(c, "PING");
+            assert_eq!(b.run(c, "EXEC"), expected, "{before:?} {changes:?}");
+        };
+        check(&mut b, &["WATCH k"], &["SET k 1"], "nil");
+        check(&mut b, &["WATCH k"], &["GET k", "DEL k"], "[PONG]");
+        check(&mut b, &["SET k 1", "WATCH k"], &["DEL k"], "nil");
+        check(&mut b, &["SET k 1", "WATCH k"], &["EXPIRE k 100"], "nil");
+        check(&mut b, &["ZADD k 1 a", "WATCH k"], &["ZADD k 1 a", "ZADD k NX 2 a", "ZREM k b"], "[PONG]");
+        check(&mut b, &["ZADD k 1 a", "WATCH k"], &["ZPOPMIN k"], "nil");
+        check(&mut b, &["WATCH k", "UNWATCH"], &["SET k 1"], "[PONG]");
+        check(&mut b, &["WATCH k", "SET k 2"], &[], "nil");
+        check(&mut b, &["SELECT 1", "WATCH k", "SELECT 0"], &["SET k 1"], "[PONG]");
+        check(&mut b, &["WATCH k"], &["SELECT 1", "SET k 1", "SELECT 0"], "[PONG]");
+        check(&mut b, &["SET k 1", "WATCH k"], &["FLUSHALL"], "nil");
+        check(&mut b, &["WATCH k"], &["FLUSHALL"], "[PONG]");
+        check(&mut b, &["SELECT 1", "SET k 1", "SELECT 0", "WATCH k"], &["SWAPDB 0 1"], "nil");
+    }
+
+    #[test]
+    fn a_watched_key_may_expire_only_before_it_is_watched() {
+        let mut b = Bench::new(&[]);
+        let c = b.client();
+        b.run(c, "SET k v PX 20");
+        b.run(c, "WATCH k");
+        b.pass_ms(50);
+        b.run(c, "MULTI");
+        assert_eq!(b.run(c, "EXEC"), "nil");
+        b.run(c, "SET k v PX 20");
+        b.pass_ms(50);
+        b.run(c, "WATCH k");
+        b.run(c, "MULTI");
+        assert_eq!(b.run(c, "EXEC"), "[]");
+    }
+
+    #[test]
+    fn commands_inside_see_what_those_before_changed() {
+        let mut b = Bench::new(&[]);
+        let (c, monitor) = (b.client(), b.client());
+        b.run(monitor, "MONITOR");
+        b.run(c, "MULTI");
+        for line in ["SELECT 1", "SET k v", "HELLO 3", "GET none", "SELECT 0", "GET k"] {
+            assert_eq!(b.run(c, line), "QUEUED");
+        }
+        let reply = b.run(c, "EXEC");
+        assert!(reply.starts_with("[OK OK {server redis") && reply.ends_with("nil OK nil]"), "{reply}");
+        let lines = b.read(monitor);
+        assert!(lines.contains("[1 127.0.0.1:1] \"SET\" \"k\" \"v\""), "{lines}");
+    }
 }

@@ -167,9 +167,7 @@ impl Server {
     }
 
     fn run(&mut self, client: &mut Client, reply: Reply<'_>, entry: Entry, args: Args<'_>) {
-        if !self.core.monitors.is_empty() && !entry.command.has(flag::SKIP_MONITOR | flag::ADMIN) {
-            self.feed_monitors(client, args);
-        }
+        self.core.feed_monitors(client, entry.command, args);
         let db = client.db;
         let touch = !client.no_touch;
         let mut keys = self.keyspace.keys(db);

@@ -1,6 +1,8 @@
 //! What a command set in motion for others: broken transactions, keyspace events, lines for MONITOR.
 
 use super::Server;
+use crate::command::{Command, flag};
+use crate::core::Core;
 use crate::session::args::Args;
 use crate::session::{Client, ClientId, Fate, Session};
 use crate::text;
@@ -21,31 +23,6 @@ impl Server {
             self.core.publish_event(self.keyspace.notify_mask, &event, Some(client));
         }
         self.keyspace.effects.clear();
-    }
-
-    /// Sends a command to the clients that MONITOR.
-    pub(super) fn feed_monitors(&mut self, client: &Client, args: Args<'_>) {
-        let mut line = format!(
-            "+{}.{:06} [{} {}]",
-            self.core.unix_us.div_euclid(1_000_000),
-            self.core.unix_us.rem_euclid(1_000_000),
-            client.db,
-            client.peer
-        );
-        for arg in args.iter_from(0) {
-            line.push(' ');
-            text::quoted(&mut line, arg);
-        }
-        line.push_str("\r\n");
-        self.send_line(&line);
-    }
-
-    fn send_line(&mut self, line: &str) {
-        let monitors = core::mem::take(&mut self.core.monitors);
-        for &id in &monitors {
-            self.core.send_to(id, |reply| reply.raw(line.as_bytes()));
-        }
-        self.core.monitors = monitors;
     }
 
     /// Takes a session that is going out of every register.
@@ -86,5 +63,31 @@ impl Server {
             self.check_output(&mut session);
             self.core.clients.put_back(session);
         }
+    }
+}
+
+impl Core {
+    /// Sends a command that is about to be carried out to the clients that MONITOR.
+    pub fn feed_monitors(&mut self, client: &Client, command: &Command, args: Args<'_>) {
+        if self.monitors.is_empty() || command.has(flag::SKIP_MONITOR | flag::ADMIN) {
+            return;
+        }
+        let mut line = format!(
+            "+{}.{:06} [{} {}]",
+            self.unix_us.div_euclid(1_000_000),
+            self.unix_us.rem_euclid(1_000_000),
+            client.db,
+            client.peer
+        );
+        for arg in args.iter_from(0) {
+            line.push(' ');
+            text::quoted(&mut line, arg);
+        }
+        line.push_str("\r\n");
+        let monitors = core::mem::take(&mut self.monitors);
+        for &id in &monitors {
+            self.send_to(id, |reply| reply.raw(line.as_bytes()));
+        }
+        self.monitors = monitors;
     }
 }

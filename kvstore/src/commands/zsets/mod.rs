@@ -3,6 +3,8 @@
 pub mod algebra;
 pub mod pops;
 pub mod ranges;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
