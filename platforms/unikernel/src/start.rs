@@ -18,7 +18,7 @@ use crate::budget::Budget;
 use crate::engine::Engine;
 use crate::machine::{self, Kernel};
 use crate::options::{Address, Options};
-use crate::worker::Worker;
+use crate::worker::{End, Worker};
 
 /// The port that the guest listens on.
 const PORT: u16 = 5555;
@@ -61,8 +61,14 @@ pub fn run(machine: &'static Machine) -> ! {
     let stack = Stack::new(network_config(&options.address, &budget), &*nic, clock::now_ns() / 1000);
     let banner = Banner { host_port: options.host_port, address: None };
     let program = Engine::new(server, budget.total - budget.low_water, banner);
-    Worker { nic: &mut nic, stack, program, poll_ns: options.poll_us * 1000 }.run();
-    power::exit(ExitStatus::Success)
+    let mut worker = Worker { nic: &mut nic, stack, program, poll_ns: options.poll_us * 1000 };
+    match worker.run() {
+        End::Program => power::exit(ExitStatus::Success),
+        End::Device => {
+            announce!("the network device failed");
+            power::exit(ExitStatus::Failure(NO_NETWORK))
+        }
+    }
 }
 
 /// The engine with the command line's parameters. Those it does not take are said and left out.

@@ -30,6 +30,15 @@ const FULL_RING_NS: u64 = 10_000_000;
 /// Spins between two looks at the clock while waiting for the next frame.
 const LOOKS_PER_CLOCK: u32 = 8;
 
+/// Why a loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The program is done.
+    Program,
+    /// The device broke its rings.
+    Device,
+}
+
 /// One CPU's parts.
 pub struct Worker<'a, P> {
     /// Its queue pair.
@@ -43,8 +52,8 @@ pub struct Worker<'a, P> {
 }
 
 impl<P: Program> Worker<'_, P> {
-    /// Runs until the program ends it.
-    pub fn run(&mut self) {
+    /// Runs until the program ends it, or the device does.
+    pub fn run(&mut self) -> End {
         let blind = self.nic.interrupts() == "none";
         // The end of the time to go on looking, after traffic.
         let mut look_until = 0;
@@ -53,7 +62,7 @@ impl<P: Program> Worker<'_, P> {
             self.program.begin(now);
             let turn = self.stack.poll(self.nic, &mut self.program, now / 1000);
             if !self.program.end(&self.stack, self.nic) {
-                return;
+                return End::Program;
             }
             // Frames that nobody answers (multicast of other protocols, the last acknowledgement) are no traffic of ours.
             if turn.frames_in > 0 && turn.frames_out > 0 {
@@ -68,6 +77,9 @@ impl<P: Program> Worker<'_, P> {
             }
             if look_until > 0 && clock::now_ns() >= look_until {
                 look_until = 0;
+            }
+            if self.nic.failed() {
+                return End::Device;
             }
             if deadline == Some(0) || !self.nic.prepare_wait() {
                 continue;

@@ -211,7 +211,11 @@ mod device {
             if self.has_status {
                 const LINK_UP: u16 = 1;
                 let status = self.pci.transport.read_config_space::<u16>(config::STATUS).unwrap_or(LINK_UP);
-                self.link_up = status & LINK_UP != 0;
+                let up = status & LINK_UP != 0;
+                if up != self.link_up {
+                    log::warn!("virtio-net: link {}", if up { "up" } else { "down" });
+                    self.link_up = up;
+                }
             }
         }
 
