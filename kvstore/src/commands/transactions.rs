@@ -195,7 +195,7 @@ mod tests {
     fn a_watched_key_that_changes_makes_exec_answer_nil() {
         let mut b = Bench::new(&[]);
         let (c, other) = (b.client(), b.client());
-        let mut check = |b: &mut Bench, before: &[&str], changes: &[&str], expected: &str| {
+        let check = |b: &mut Bench, before: &[&str], changes: &[&str], expected: &str| {
             for line in ["FLUSHALL", "SELECT 0"].iter().chain(before) {
                 b.run(c, line);
             }
