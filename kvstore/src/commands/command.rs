@@ -415,7 +415,7 @@ fn command_list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         for (container, c) in each {
             let name = full_name(container, c);
             let wanted = match &by {
-                By::All => container.is_none(),
+                By::All => true,
                 By::Category(bit) => bit.is_some_and(|b| c.categories() & b != 0),
                 By::Pattern(p) => crate::glob::matches_case(p, name.as_bytes(), true),
                 By::Module => false,
