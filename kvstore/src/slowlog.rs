@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::session::Client;
-use crate::session::args::Args;
+use crate::session::args::{Args, is_secret};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -56,7 +56,12 @@ impl Core {
     pub(crate) fn slow_command(&mut self, client: &Client, args: Args<'_>, took_us: u64) {
         let n = args.len();
         let shown = if n > MAX_ARGS { MAX_ARGS - 1 } else { n };
-        let mut kept: Vec<Vec<u8>> = args.iter_from(0).take(shown).map(shorten).collect();
+        let mut kept: Vec<Vec<u8>> = args
+            .iter_from(0)
+            .take(shown)
+            .enumerate()
+            .map(|(at, arg)| if is_secret(args, at) { b"(redacted)".to_vec() } else { shorten(arg) })
+            .collect();
         if n > MAX_ARGS {
             kept.push(format!("... ({} more arguments)", n - shown).into_bytes());
         }

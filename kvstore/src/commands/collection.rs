@@ -94,7 +94,8 @@ pub fn range(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
 
 /// A scan cursor.
 pub fn scan_cursor(text: &[u8]) -> Result<u64, Error> {
-    // As strtoul takes it: a sign wraps around, white space in front is refused.
+    // As strtoul takes it: a sign wraps around, a zero byte ends the text, white space in front is refused.
+    let text = text.split(|b| *b == 0).next().unwrap_or_default();
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

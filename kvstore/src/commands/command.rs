@@ -159,7 +159,7 @@ fn command_info(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     for name in ctx.args.iter_from(2) {
         match named(name) {
             Some((container, c)) => describe(&mut ctx.reply, container, c),
-            None => ctx.reply.null_array(),
+            None => ctx.reply.null(),
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Commands on keys, whatever they hold.
 
+use super::collection::scan_cursor;
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -355,24 +356,6 @@ fn randomkey(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// The cursor argument of the SCAN family.
-pub(super) fn cursor(arg: &[u8]) -> Result<u64, Error> {
-    let invalid = Error::Fixed("ERR invalid cursor");
-    let (negative, digits) = match arg {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        all => (false, all),
-    };
-    if digits.is_empty() && !arg.is_empty() {
-        return Err(invalid);
-    }
-    let value = digits.iter().try_fold(0u64, |n, b| {
-        let digit = b.checked_sub(b'0').filter(|d| *d < 10)?;
-        n.checked_mul(10)?.checked_add(u64::from(digit))
-    });
-    value.map(|n| if negative { n.wrapping_neg() } else { n }).ok_or(invalid)
-}
-
 /// Options of the SCAN family.
 #[derive(Debug)]
 pub(super) struct ScanOptions<'a> {
@@ -416,7 +399,7 @@ pub(super) fn scan_options<'a>(ctx: &Ctx<'a>, mut index: usize, with_type: bool)
 }
 
 fn scan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let cursor = cursor(ctx.arg(1))?;
+    let cursor = scan_cursor(ctx.arg(1))?;
     let options = scan_options(ctx, 2, true)?;
     let now = ctx.keys.now_ms();
     let at = ctx.reply.out.mark();

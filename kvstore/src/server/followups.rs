@@ -3,7 +3,7 @@
 use super::Server;
 use crate::command::{Command, flag};
 use crate::core::Core;
-use crate::session::args::Args;
+use crate::session::args::{Args, is_secret};
 use crate::session::{Client, ClientId, Fate, Session};
 use crate::text;
 use alloc::format;
@@ -79,9 +79,9 @@ impl Core {
             client.db,
             client.peer
         );
-        for arg in args.iter_from(0) {
+        for (at, arg) in args.iter_from(0).enumerate() {
             line.push(' ');
-            text::quoted(&mut line, arg);
+            text::quoted(&mut line, if is_secret(args, at) { b"(redacted)" } else { arg });
         }
         line.push_str("\r\n");
         let monitors = core::mem::take(&mut self.monitors);

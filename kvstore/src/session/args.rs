@@ -3,6 +3,18 @@
 use super::output::Shared;
 use alloc::vec::Vec;
 
+/// Whether argument `at` is a user name or password, which neither MONITOR nor the slow log may show.
+pub fn is_secret(args: Args<'_>, at: usize) -> bool {
+    let auth = |at: usize| at > 0 && args.is(at, "AUTH");
+    if args.is(0, "AUTH") {
+        at > 0
+    } else if args.is(0, "HELLO") {
+        auth(at.saturating_sub(1)) || auth(at.saturating_sub(2))
+    } else {
+        at == 3 && args.is(0, "CONFIG") && args.is(1, "SET") && args.is(2, "requirepass")
+    }
+}
+
 /// Where an argument lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {

@@ -91,14 +91,17 @@ impl Connections {
         self.serve_ready(server);
     }
 
-    /// Serves the connections that the server names.
-    pub fn serve_ready(&mut self, server: &mut Server) {
+    /// Serves the connections that the server names; whether there were any.
+    pub fn serve_ready(&mut self, server: &mut Server) -> bool {
+        let mut any = false;
         while let Some(id) = server.next_ready() {
+            any = true;
             let token = id.slot as usize;
             if self.open.get(&token).is_some_and(|c| c.id == id) {
                 self.serve_one(server, token);
             }
         }
+        any
     }
 
     fn accept(&mut self, server: &mut Server) {

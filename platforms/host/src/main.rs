@@ -71,8 +71,13 @@ fn run() -> Result<(), String> {
         connections.wait(wait).map_err(|e| format!("poll: {e}"))?;
         server.set_time(clock.monotonic_us(), clock.unix_us());
         connections.serve(&mut server);
-        wake_us = server.tick();
-        connections.serve_ready(&mut server);
+        // Whoever is woken may have more commands, and wait again: the time to wake up is known once nobody is left.
+        loop {
+            wake_us = server.tick();
+            if !connections.serve_ready(&mut server) {
+                break;
+            }
+        }
         if server.take_event() == Some(ServerEvent::Shutdown) {
             return Ok(());
         }

@@ -22,6 +22,7 @@ pub const DIFFERENCES: &[&str] = &[
     "ZRANK and ZREVRANK take WITHSCORE (7.2).",
     "Small sets of strings are listpacks (7.2) instead of hash tables.",
     "Small lists are listpacks (7.2) instead of quicklists.",
+    "BITCOUNT and BITPOS look at all their arguments before they look at the key and the range (7.2).",
 ];
 
 /// Whether the two replies to `command`, which are not the same, are so by a listed difference of the versions.
@@ -34,6 +35,9 @@ pub fn version_difference(command: &Command, ours: &Reply, theirs: &Reply) -> bo
         }
         let rank = name == b"zrank" || name == b"zrevrank";
         return rank && command.len() == 4 && theirs.text().starts_with(b"ERR wrong number of arguments");
+    }
+    if name == b"bitcount" || name == b"bitpos" {
+        return ours.is_error() && matches!(theirs, Reply::Line(b':', _));
     }
     if name == b"object" && word(1) == b"encoding" {
         return ours.text() == b"listpack" && (theirs.text() == b"hashtable" || theirs.text() == b"quicklist");
