@@ -25,16 +25,10 @@ pub const COMMANDS: &[Command] = &[
                 "range",
                 &[
                     Arg::integer("start"),
-                    Arg::block(
-                        "end-unit-block",
-                        &[
-                            Arg::integer("end"),
-                            Arg::one_of("unit", &[Arg::word("byte", "BYTE"), Arg::word("bit", "BIT")])
-                                .since("7.0.0")
-                                .optional(),
-                        ],
-                    )
-                    .optional(),
+                    Arg::integer("end"),
+                    Arg::one_of("unit", &[Arg::word("byte", "BYTE"), Arg::word("bit", "BIT")])
+                        .since("7.0.0")
+                        .optional(),
                 ],
             )
             .optional(),
