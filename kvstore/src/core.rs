@@ -86,6 +86,12 @@ pub struct Core {
 }
 
 impl Core {
+    /// Whether commands are neither watched nor held back.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.monitors.is_empty() && self.pause.until_us == 0
+    }
+
     /// Unix time of the present batch, in ms.
     pub const fn now_ms(&self) -> i64 {
         self.unix_us / 1000

@@ -194,6 +194,12 @@ impl<T> Record<T> {
         self.head().meta >> CLOCK_SHIFT
     }
 
+    /// Whether the access clock stands at `clock` and there is no deadline: then a look at the record changes nothing.
+    #[inline]
+    pub fn is_fresh(&self, clock: u32) -> bool {
+        self.head().meta & (!0 << CLOCK_SHIFT | HAS_DEADLINE) == clock << CLOCK_SHIFT
+    }
+
     /// Sets the access clock (its low 24 bits).
     #[inline]
     pub fn set_clock(&mut self, clock: u32) {

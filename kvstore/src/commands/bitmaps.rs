@@ -211,7 +211,7 @@ fn unit(ctx: &Ctx<'_>, index: usize) -> Result<bool, Error> {
 /// An inclusive range in bytes or bits as the bits `from..to` of `len` bytes; None if it is empty.
 fn bit_range(len: usize, start: i64, end: i64, bits: bool) -> Option<(u64, u64)> {
     let total = if bits { len * 8 } else { len };
-    let r = super::strings::range(total, start, end)?;
+    let r = super::strings::range_within(total, start, end)?;
     let scale = if bits { 1 } else { 8 };
     Some((r.start as u64 * scale, r.end as u64 * scale))
 }
@@ -246,6 +246,10 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         return Ok(());
     };
     let bytes = value.bytes(&mut buf);
+    if start < 0 && end < 0 && start > end {
+        ctx.reply.int(0);
+        return Ok(());
+    }
     let n = bit_range(bytes.len(), start, end, bits).map_or(0, |(from, to)| count(bytes, from, to));
     ctx.reply.int(n as i64);
     Ok(())

@@ -134,7 +134,7 @@ fn ping(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     } else if ctx.argc() == 2 {
         ctx.reply.bulk(ctx.args.get(1));
     } else {
-        ctx.reply.simple("PONG");
+        ctx.reply.raw(b"+PONG\r\n");
     }
     Ok(())
 }

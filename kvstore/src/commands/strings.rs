@@ -671,6 +671,12 @@ pub(super) fn range(len: usize, start: i64, end: i64) -> Option<core::ops::Range
     if start < 0 && end < 0 && start > end {
         return None;
     }
+    range_within(len, start, end)
+}
+
+/// The same, but that two negative positions in the wrong order are first brought to the string's begin if they lie before
+/// it, and may then be in order.
+pub(super) fn range_within(len: usize, start: i64, end: i64) -> Option<core::ops::Range<usize>> {
     let len = len as i64;
     let place = |n: i64| if n < 0 { n.saturating_add(len).max(0) } else { n };
     let (start, end) = (place(start), place(end).min(len - 1));

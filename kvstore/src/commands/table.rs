@@ -57,9 +57,17 @@ const BUCKETS: usize = 1_024;
 /// Finds commands by name.
 #[derive(Debug)]
 pub struct Index {
-    /// Entry numbers plus one, by the name's hash; the next buckets are tried if one is taken.
-    buckets: [u16; BUCKETS],
-    entries: Vec<Entry>,
+    /// By the name's hash; the next buckets are tried if one is taken.
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    /// [`word`] of the name.
+    word: u64,
+    /// Length of the name, if its word alone tells it from all others: up to eight letters.
+    exact_len: u8,
+    entry: Option<Entry>,
 }
 
 /// A command and its number, for counters; its subcommands' numbers follow it.
@@ -86,16 +94,20 @@ impl Entry {
 impl Index {
     /// The index of all commands.
     pub fn new() -> Self {
-        let mut index = Self { buckets: [0; BUCKETS], entries: Vec::new() };
+        let mut index = Self { buckets: alloc::vec![Bucket::default(); BUCKETS] };
         let mut number = 0;
         for command in all() {
-            index.entries.push(Entry { command, container: None, number });
-            number += 1 + command.subcommands.len();
-            let mut at = bucket(command.name.as_bytes());
-            while index.buckets[at] != 0 {
+            let word = word(command.name.as_bytes());
+            let mut at = bucket(word);
+            while index.buckets[at].entry.is_some() {
                 at = (at + 1) % BUCKETS;
             }
-            index.buckets[at] = index.entries.len() as u16;
+            let entry = Entry { command, container: None, number };
+            let name = command.name.as_bytes();
+            let exact = name.len() <= 8 && name.iter().all(u8::is_ascii_lowercase);
+            let exact_len = if exact { name.len() as u8 } else { 0 };
+            index.buckets[at] = Bucket { word, exact_len, entry: Some(entry) };
+            number += 1 + command.subcommands.len();
         }
         index
     }
@@ -103,15 +115,18 @@ impl Index {
     /// The command of this name, in any case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<Entry> {
-        let mut at = bucket(name);
+        let word = word(name);
+        let mut at = bucket(word);
         loop {
-            let n = self.buckets[at];
-            if n == 0 {
-                return None;
-            }
-            let entry = self.entries.get(n as usize - 1)?;
-            if entry.command.name.as_bytes().eq_ignore_ascii_case(name) {
-                return Some(*entry);
+            let found = self.buckets.get(at)?;
+            let entry = found.entry?;
+            if found.word == word {
+                // A byte that differs from a letter's in the bit of its case only is that letter.
+                if usize::from(found.exact_len) == name.len()
+                    || entry.command.name.as_bytes().eq_ignore_ascii_case(name)
+                {
+                    return Some(entry);
+                }
             }
             at = (at + 1) % BUCKETS;
         }
@@ -124,14 +139,23 @@ impl Default for Index {
     }
 }
 
-/// Bucket of a name; case does not matter. Collisions only cost a comparison: names are ours, not the client's.
+/// Sixty-four bits made of a name, the same in any case: of its first and last eight bytes, or of all if there are fewer.
 #[inline]
-fn bucket(name: &[u8]) -> usize {
-    let mut h = name.len() as u32;
-    for &b in name.iter().take(12) {
-        h = (h ^ u32::from(b | 0x20)).wrapping_mul(0x0100_0193);
+fn word(name: &[u8]) -> u64 {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        return (u64::from_le_bytes(*first) | CASE) ^ (u64::from_le_bytes(*last) | CASE).rotate_left(19);
     }
-    (h ^ (h >> 15)) as usize % BUCKETS
+    if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        return (u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32) | CASE;
+    }
+    name.iter().fold(0, |w, b| w << 8 | u64::from(b | 0x20))
+}
+
+/// Bucket of a name's word. Collisions only cost a comparison: the names in the index are ours, not the client's.
+#[inline]
+const fn bucket(word: u64) -> usize {
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % BUCKETS
 }
 
 const fn check(commands: &[Command], sub: bool) {

@@ -117,6 +117,20 @@ impl Keys<'_> {
     /// Looks a key up for reading: counts a hit or a miss and moves the access clock.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Item> {
+        let clock = self.space.clock();
+        let table = &self.space.dbs.get(self.db)?.table;
+        let found = table.find(key);
+        match found.and_then(|pos| table.at(pos)) {
+            Some(item) if item.is_fresh(clock) => {
+                self.space.stats.hits += 1;
+                found.and_then(|pos| self.db().table.at(pos))
+            }
+            _ => self.read_slowly(key),
+        }
+    }
+
+    /// A look-up that finds nothing, a key with a deadline, or one that was not touched in this second.
+    fn read_slowly(&mut self, key: &[u8]) -> Option<&Item> {
         let Some(pos) = self.find(key) else {
             self.space.stats.misses += 1;
             self.notify(event::KEY_MISS, "keymiss", key);

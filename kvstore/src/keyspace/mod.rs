@@ -186,6 +186,7 @@ pub struct Keyspace {
     pub effect_form: EffectForm,
     /// Whether keys whose time has come are removed by the sweep too.
     pub active_expiry: bool,
+    clock: u32,
     hashing: Hashing,
 }
 
@@ -206,6 +207,7 @@ impl Keyspace {
             effects: Vec::new(),
             effect_form: EffectForm::Verbatim,
             active_expiry: true,
+            clock: 0,
             hashing,
         }
     }
@@ -221,8 +223,15 @@ impl Keyspace {
     }
 
     /// Access clock: Unix time in seconds, 24 bits.
+    #[inline]
     pub const fn clock(&self) -> u32 {
-        (self.now_ms / 1000) as u32 & 0xff_ffff
+        self.clock
+    }
+
+    /// Sets the time that commands see (Unix time, in ms).
+    pub const fn set_now(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.clock = (now_ms / 1000) as u32 & 0xff_ffff;
     }
 
     /// Whether the present command left something to do.

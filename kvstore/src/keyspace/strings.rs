@@ -24,7 +24,7 @@ pub enum NewStr<'a> {
 
 impl Keys<'_> {
     /// The string at a key, for reading. Errs if the key holds another type.
-    #[inline]
+    #[inline(always)]
     pub fn string(&mut self, key: &[u8]) -> Result<Option<Str<'_>>, Error> {
         match self.read(key) {
             None => Ok(None),

@@ -37,10 +37,9 @@ impl Server {
             Reply { out: &mut session.out, resp3: session.client.resp3 }.error(&Error::OutOfMemory);
             return;
         }
-        if session.client.is_plain() {
-            self.execute(&mut session.client, &mut session.out, args);
-        } else {
-            self.execute_muted(&mut session.client, &mut session.out, args);
+        let Session { client, out, .. } = session;
+        if !(client.is_plain() && self.core.is_plain() && self.execute_plainly(client, out, args)) {
+            self.execute_muted(client, out, args);
         }
         if !self.keyspace.ready.is_empty() {
             self.serve_ready();
@@ -48,6 +47,26 @@ impl Server {
         while let Some((id, why)) = self.core.unblock.pop() {
             self.unblock(id, why);
         }
+    }
+
+    /// Carries out a command where nothing out of the ordinary applies: neither to the session, nor to the server, nor to
+    /// the command. False: something does, and nothing was done.
+    #[inline]
+    fn execute_plainly(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) -> bool {
+        let Some(entry) = self.core.index.find(args.get(0)) else { return false };
+        let command = entry.command;
+        if !command.subcommands.is_empty()
+            || !command.arity_fits(args.len())
+            || (command.has(flag::DENYOOM) && self.core.over_maxmemory())
+        {
+            return false;
+        }
+        let reply = Reply { out, resp3: client.resp3 };
+        self.run(client, reply, entry, args);
+        if !client.pushes.is_empty() {
+            out.append(&mut client.pushes);
+        }
+        true
     }
 
     /// Carries out a command of a session with CLIENT REPLY OFF or SKIP, among others.
@@ -166,6 +185,7 @@ impl Server {
         !pause.writes_only || writes
     }
 
+    #[inline]
     fn run(&mut self, client: &mut Client, reply: Reply<'_>, entry: Entry, args: Args<'_>) {
         self.core.feed_monitors(client, entry.command, args);
         let db = client.db;

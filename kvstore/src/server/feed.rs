@@ -119,7 +119,7 @@ impl Server {
         let mut start = 0;
         loop {
             match session.parser.parse(bytes, self.limits(session)) {
-                Ok(Step::Command) => {
+                Step::Command => {
                     start = session.parser.cursor();
                     self.process(session, bytes);
                     session.parser.next_command();
@@ -129,21 +129,22 @@ impl Server {
                         return Input::Turn(start);
                     }
                 }
-                Ok(Step::Incomplete) => {
+                Step::Incomplete => {
                     if start < bytes.len() {
                         self.append_query(session, &bytes[start..]);
                         session.parser.rebase(start);
                     }
                     return Input::Used(bytes.len());
                 }
-                Ok(Step::Big(len)) => {
+                Step::Big(len) => {
                     let cursor = session.parser.cursor();
                     self.append_query(session, &bytes[start..cursor]);
                     session.parser.rebase(start);
                     session.parser.begin_fill(len, self.core.affordable(len));
                     return Input::Turn(cursor);
                 }
-                Err(error) => {
+                Step::Bad => {
+                    let error = session.parser.take_error();
                     self.protocol_error(session, &error);
                     return Input::Used(bytes.len());
                 }
@@ -160,7 +161,7 @@ impl Server {
         let mut start = 0;
         loop {
             match session.parser.parse(&query, self.limits(session)) {
-                Ok(Step::Command) => {
+                Step::Command => {
                     start = session.parser.cursor();
                     self.process(session, &query);
                     session.parser.next_command();
@@ -174,7 +175,7 @@ impl Server {
                         return Input::Turn(appended);
                     }
                 }
-                Ok(Step::Incomplete) => {
+                Step::Incomplete => {
                     if appended == bytes.len() {
                         keep_from(session, query, start);
                         return Input::Used(appended);
@@ -188,7 +189,7 @@ impl Server {
                     query.extend_from_slice(&bytes[appended..appended + n]);
                     appended += n;
                 }
-                Ok(Step::Big(len)) => {
+                Step::Big(len) => {
                     let cursor = session.parser.cursor();
                     session.parser.begin_fill(len, self.core.affordable(len));
                     // Appended bytes behind the header are read again from the new bytes.
@@ -202,7 +203,8 @@ impl Server {
                     keep_from(session, query, start);
                     return Input::Turn(cursor.saturating_sub(had));
                 }
-                Err(error) => {
+                Step::Bad => {
+                    let error = session.parser.take_error();
                     self.protocol_error(session, &error);
                     return Input::Used(bytes.len());
                 }

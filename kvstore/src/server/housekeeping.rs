@@ -16,7 +16,8 @@ const FREE_STEPS_IN_NEED: usize = 64;
 const SESSIONS_EVERY_US: u64 = 1_000_000;
 
 impl Server {
-    /// Does what time brings. Returns the monotonic time, in us, at which it wants to be called again (u64::MAX: only
+    /// Does what time brings. To be called after the sessions that [`next_ready`](Self::next_ready) named were served, and
+    /// again when it names some after that. Returns the monotonic time, in us, at which it wants to be called again (u64::MAX: only
     /// after the next input); a time that has passed means that there is more to do at once.
     pub fn tick(&mut self) -> u64 {
         let now = self.core.now_us;

@@ -81,7 +81,7 @@ impl Server {
         run_id.fill_with(|| b"0123456789abcdef"[rng.below(16)]);
         let mut keyspace = Keyspace::new(hashing, databases);
         keyspace.notify_mask = config.notify_mask;
-        keyspace.now_ms = setup.unix_us / 1000;
+        keyspace.set_now(setup.unix_us / 1000);
         let core = Core {
             config,
             clients: Default::default(),
@@ -116,7 +116,7 @@ impl Server {
     pub fn set_time(&mut self, now_us: u64, unix_us: i64) {
         self.core.now_us = now_us;
         self.core.unix_us = unix_us;
-        self.keyspace.now_ms = unix_us / 1000;
+        self.keyspace.set_now(unix_us / 1000);
     }
 
     /// A client has connected.

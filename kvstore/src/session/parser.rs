@@ -38,6 +38,20 @@ pub enum Step {
     Incomplete,
     /// A large argument of this length begins at the cursor; [`Parser::begin_fill`] must follow.
     Big(usize),
+    /// This is not the protocol; [`Parser::take_error`] says why.
+    Bad,
+}
+
+/// What a header line says.
+enum Header {
+    /// This number.
+    Number(i64),
+    /// Something that is not a number.
+    NotANumber,
+    /// It is not complete.
+    Incomplete,
+    /// It is too long.
+    TooLong,
 }
 
 /// A large argument that is being received.
@@ -63,10 +77,7 @@ pub struct Parser {
     skip: u8,
     fill: Option<Fill>,
     out_of_memory: bool,
-}
-
-const fn protocol(text: &'static str) -> Error {
-    Error::Fixed(text)
+    error: Option<Error>,
 }
 
 impl Parser {
@@ -83,6 +94,22 @@ impl Parser {
     /// Whether a large argument is being received.
     pub const fn is_filling(&self) -> bool {
         self.fill.is_some()
+    }
+
+    /// Why the input is not the protocol.
+    pub fn take_error(&mut self) -> Error {
+        self.error.take().unwrap_or(Error::Syntax)
+    }
+
+    #[cold]
+    fn bad(&mut self, error: Error) -> Step {
+        self.error = Some(error);
+        Step::Bad
+    }
+
+    #[cold]
+    fn protocol(&mut self, text: &'static str) -> Step {
+        self.bad(Error::Fixed(text))
     }
 
     /// Whether an argument of the present command was dropped for lack of memory.
@@ -155,14 +182,27 @@ impl Parser {
 
     /// Goes on in `buffer` from the cursor.
     #[inline]
-    pub fn parse(&mut self, buffer: &[u8], limits: Limits) -> Result<Step, Error> {
+    pub fn parse(&mut self, buffer: &[u8], limits: Limits) -> Step {
         if self.left == 0 {
             match buffer.get(self.cursor) {
-                None => return Ok(Step::Incomplete),
+                None => return Step::Incomplete,
                 Some(b'*') => {
-                    let Some(n) = self.array_header(buffer, limits)? else { return Ok(Step::Incomplete) };
+                    let n = match self.header(buffer) {
+                        Header::Number(n) => n,
+                        Header::Incomplete => return Step::Incomplete,
+                        Header::NotANumber => return self.protocol("ERR Protocol error: invalid multibulk length"),
+                        Header::TooLong => return self.protocol("ERR Protocol error: too big mbulk count string"),
+                    };
+                    if n > MAX_ARGS_UNAUTHENTICATED {
+                        if n > i64::from(i32::MAX) {
+                            return self.protocol("ERR Protocol error: invalid multibulk length");
+                        }
+                        if limits.auth_required {
+                            return self.protocol("ERR Protocol error: unauthenticated multibulk length");
+                        }
+                    }
                     if n <= 0 {
-                        return Ok(Step::Command);
+                        return Step::Command;
                     }
                     self.left = n as u32;
                 }
@@ -172,114 +212,151 @@ impl Parser {
         self.array_body(buffer, limits)
     }
 
-    /// The number in a header line, or None if the line is not complete. The cursor moves behind it.
+    /// The number in the header line at the cursor, which moves behind it.
     #[inline]
-    fn header(&mut self, buffer: &[u8], too_big: &'static str) -> Result<Option<Option<i64>>, Error> {
+    fn header(&mut self, buffer: &[u8]) -> Header {
         let at = self.cursor;
         // One and two digits, which is nearly every header.
-        match buffer.get(at + 1..) {
-            Some([d @ b'0'..=b'9', b'\r', _, ..]) => {
-                self.cursor = at + 4;
-                return Ok(Some(Some(i64::from(d - b'0'))));
+        if let Some(&[_, a, b, c, d]) = buffer.get(at..at + 5).and_then(|s| <&[u8; 5]>::try_from(s).ok()) {
+            let (tens, ones) = (a.wrapping_sub(b'0'), b.wrapping_sub(b'0'));
+            if tens <= 9 {
+                if b == b'\r' {
+                    self.cursor = at + 4;
+                    return Header::Number(i64::from(tens));
+                }
+                if ones <= 9 && c == b'\r' && tens != 0 {
+                    self.cursor = at + 5;
+                    let _ = d;
+                    return Header::Number(i64::from(tens) * 10 + i64::from(ones));
+                }
             }
-            Some([a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..]) => {
-                self.cursor = at + 5;
-                return Ok(Some(Some(i64::from((a - b'0') * 10 + (b - b'0')))));
-            }
-            _ => {}
         }
-        let rest = buffer.get(at..).unwrap_or(&[]);
-        let Some(end) = rest.iter().take(MAX_LINE + 1).position(|&b| b == b'\r') else {
-            return if rest.len() > MAX_LINE { Err(protocol(too_big)) } else { Ok(None) };
-        };
-        if end + 2 > rest.len() {
-            return Ok(None);
-        }
-        self.cursor = at + end + 2;
-        Ok(Some(rest.get(1..end).and_then(parse_i64)))
+        self.long_header(buffer)
     }
 
-    fn array_header(&mut self, buffer: &[u8], limits: Limits) -> Result<Option<i64>, Error> {
+    fn long_header(&mut self, buffer: &[u8]) -> Header {
         let at = self.cursor;
-        let Some(n) = self.header(buffer, "ERR Protocol error: too big mbulk count string")? else { return Ok(None) };
-        let wrong = |p: &mut Self, text| {
-            p.cursor = at;
-            Err(protocol(text))
+        let rest = buffer.get(at..).unwrap_or(&[]);
+        let Some(end) = rest.iter().take(MAX_LINE + 1).position(|&b| b == b'\r') else {
+            return if rest.len() > MAX_LINE { Header::TooLong } else { Header::Incomplete };
         };
-        match n {
-            Some(n) if n > MAX_ARGS_UNAUTHENTICATED && limits.auth_required => {
-                wrong(self, "ERR Protocol error: unauthenticated multibulk length")
-            }
-            Some(n) if n <= i64::from(i32::MAX) => Ok(Some(n)),
-            _ => wrong(self, "ERR Protocol error: invalid multibulk length"),
+        if end + 2 > rest.len() {
+            return Header::Incomplete;
         }
+        self.cursor = at + end + 2;
+        rest.get(1..end).and_then(parse_i64).map_or(Header::NotANumber, Header::Number)
     }
 
     #[inline]
-    fn array_body(&mut self, buffer: &[u8], limits: Limits) -> Result<Step, Error> {
+    fn array_body(&mut self, buffer: &[u8], limits: Limits) -> Step {
         if self.skip > 0 {
             let n = usize::from(self.skip).min(buffer.len().saturating_sub(self.cursor));
             self.cursor += n;
             self.skip -= n as u8;
             if self.skip > 0 {
-                return Ok(Step::Incomplete);
+                return Step::Incomplete;
             }
             self.left -= 1;
         }
-        while self.left > 0 {
-            let len = match self.bulk {
-                Some(len) => len as usize,
-                None => match self.bulk_header(buffer, limits)? {
-                    Some(len) => len,
-                    None => return Ok(Step::Incomplete),
-                },
-            };
-            let have = buffer.len() - self.cursor;
-            if have < len + 2 {
-                if len >= BIG_BULK {
-                    return Ok(Step::Big(len));
+        let (mut cursor, mut left) = (self.cursor, self.left);
+        while left > 0 {
+            // A header of one or two digits with its argument whole behind it, which is nearly every one, in one go.
+            if self.bulk.is_none()
+                && let Some(&[b'$', a, b, c]) = buffer.get(cursor..).and_then(<[u8]>::first_chunk::<4>)
+            {
+                let (tens, ones) = (a.wrapping_sub(b'0') as usize, b.wrapping_sub(b'0') as usize);
+                let short = if tens > 9 {
+                    None
+                } else if b == b'\r' {
+                    Some((cursor + 4, tens))
+                } else if ones <= 9 && c == b'\r' && tens != 0 {
+                    Some((cursor + 5, tens * 10 + ones))
+                } else {
+                    None
+                };
+                if let Some((start, len)) = short
+                    && start + len + 2 <= buffer.len()
+                {
+                    if !self.push_span(Span::new(start, len)) {
+                        return self.bad(Error::OutOfMemory);
+                    }
+                    cursor = start + len + 2;
+                    left -= 1;
+                    continue;
                 }
-                self.bulk = Some(len as u32);
-                return Ok(Step::Incomplete);
             }
-            self.push_span(Span::new(self.cursor, len))?;
-            self.cursor += len + 2;
-            self.bulk = None;
-            self.left -= 1;
+            (self.cursor, self.left) = (cursor, left);
+            if let Some(step) = self.array_item(buffer, limits) {
+                return step;
+            }
+            (cursor, left) = (self.cursor, self.left);
         }
-        Ok(Step::Command)
+        (self.cursor, self.left) = (cursor, left);
+        Step::Command
     }
 
+    /// One argument in general. None: it is found, and there may be more.
+    fn array_item(&mut self, buffer: &[u8], limits: Limits) -> Option<Step> {
+        let len = match self.bulk {
+            Some(len) => len as usize,
+            None => match self.bulk_header(buffer, limits) {
+                Ok(len) => len,
+                Err(step) => return Some(step),
+            },
+        };
+        let end = self.cursor + len + 2;
+        if buffer.len() < end {
+            if len >= BIG_BULK {
+                return Some(Step::Big(len));
+            }
+            self.bulk = Some(len as u32);
+            return Some(Step::Incomplete);
+        }
+        if !self.push_span(Span::new(self.cursor, len)) {
+            return Some(self.bad(Error::OutOfMemory));
+        }
+        self.cursor = end;
+        self.bulk = None;
+        self.left -= 1;
+        None
+    }
+
+    /// False: there is no memory for it.
     #[inline]
-    fn push_span(&mut self, span: Span) -> Result<(), Error> {
-        if self.spans.len() == self.spans.capacity() {
-            self.spans.try_reserve(8)?;
+    fn push_span(&mut self, span: Span) -> bool {
+        if self.spans.len() == self.spans.capacity() && self.spans.try_reserve(8).is_err() {
+            return false;
         }
         self.spans.push(span);
-        Ok(())
+        true
     }
 
     #[inline]
-    fn bulk_header(&mut self, buffer: &[u8], limits: Limits) -> Result<Option<usize>, Error> {
+    fn bulk_header(&mut self, buffer: &[u8], limits: Limits) -> Result<usize, Step> {
         match buffer.get(self.cursor) {
             Some(b'$') => {}
-            None => return Ok(None),
+            None => return Err(Step::Incomplete),
+            // Redis looks for the line's end first.
             Some(&other) => {
-                // Redis looks for the line's end first.
-                return match self.header(buffer, "ERR Protocol error: too big bulk count string")? {
-                    None => Ok(None),
-                    Some(_) => Err(error_text!("ERR Protocol error: expected '$', got '{}'", other as char)),
-                };
+                return Err(match self.long_header(buffer) {
+                    Header::Incomplete => Step::Incomplete,
+                    Header::TooLong => self.protocol("ERR Protocol error: too big bulk count string"),
+                    _ => self.bad(error_text!("ERR Protocol error: expected '$', got '{}'", other as char)),
+                });
             }
         }
-        let Some(n) = self.header(buffer, "ERR Protocol error: too big bulk count string")? else { return Ok(None) };
-        match n {
-            Some(n) if n < 0 || n > limits.max_bulk => Err(protocol("ERR Protocol error: invalid bulk length")),
-            Some(n) if n > MAX_BULK_UNAUTHENTICATED && limits.auth_required => {
-                Err(protocol("ERR Protocol error: unauthenticated bulk length"))
+        match self.header(buffer) {
+            Header::Number(n) if n <= MAX_BULK_UNAUTHENTICATED && n >= 0 => Ok(n as usize),
+            Header::Number(n) if n < 0 || n > limits.max_bulk => {
+                Err(self.protocol("ERR Protocol error: invalid bulk length"))
             }
-            Some(n) => Ok(Some(n as usize)),
-            None => Err(protocol("ERR Protocol error: invalid bulk length")),
+            Header::Number(_) if limits.auth_required => {
+                Err(self.protocol("ERR Protocol error: unauthenticated bulk length"))
+            }
+            Header::Number(n) => Ok(n as usize),
+            Header::Incomplete => Err(Step::Incomplete),
+            Header::TooLong => Err(self.protocol("ERR Protocol error: too big bulk count string")),
+            Header::NotANumber => Err(self.protocol("ERR Protocol error: invalid bulk length")),
         }
     }
 
@@ -312,26 +389,28 @@ impl Parser {
         n
     }
 
-    fn inline_command(&mut self, buffer: &[u8]) -> Result<Step, Error> {
+    fn inline_command(&mut self, buffer: &[u8]) -> Step {
         let start = self.cursor;
         let rest = &buffer[start..];
         let Some(end) = rest.iter().take(MAX_LINE + 1).position(|&b| b == b'\n') else {
             return if rest.len() > MAX_LINE {
-                Err(protocol("ERR Protocol error: too big inline request"))
+                self.protocol("ERR Protocol error: too big inline request")
             } else {
-                Ok(Step::Incomplete)
+                Step::Incomplete
             };
         };
         self.cursor = start + end + 1;
         let line = &rest[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        self.split_words(line, start)?;
-        Ok(Step::Command)
+        match self.split_words(line, start) {
+            Ok(()) => Step::Command,
+            Err(e) => self.bad(e),
+        }
     }
 
     /// Splits a line into words with shell-like quotes, as Redis's `sdssplitargs` does.
     fn split_words(&mut self, line: &[u8], offset: usize) -> Result<(), Error> {
-        let unbalanced = protocol("ERR Protocol error: unbalanced quotes in request");
+        let unbalanced = Error::Fixed("ERR Protocol error: unbalanced quotes in request");
         let space = |b: u8| b.is_ascii_whitespace() || b == 0x0b;
         let mut at = 0;
         loop {
@@ -344,7 +423,9 @@ impl Parser {
             }
             let len = line[at..].iter().position(|&b| space(b) || b == 0).unwrap_or(line.len() - at);
             if !line[at..at + len].iter().any(|b| matches!(b, b'"' | b'\'')) {
-                self.push_span(Span::new(offset + at, len))?;
+                if !self.push_span(Span::new(offset + at, len)) {
+                    return Err(Error::OutOfMemory);
+                }
                 at += len;
                 continue;
             }
@@ -352,7 +433,9 @@ impl Parser {
             at = next;
             let number = self.big.len() as u32;
             self.big.push(Arc::new(word));
-            self.push_span(Span { start: Span::BIG | number, len: 0 })?;
+            if !self.push_span(Span { start: Span::BIG | number, len: 0 }) {
+                return Err(Error::OutOfMemory);
+            }
         }
     }
 }
@@ -434,16 +517,16 @@ mod tests {
                 piece = &[];
                 loop {
                     match p.parse(&buffer, limits) {
-                        Err(e) => return (all, Some(e)),
-                        Ok(Step::Incomplete) => break,
-                        Ok(Step::Command) => {
+                        Step::Bad => return (all, Some(p.take_error())),
+                        Step::Incomplete => break,
+                        Step::Command => {
                             all.push(p.args(&buffer).iter_from(0).map(<[u8]>::to_vec).collect());
                             p.next_command();
                             let n = p.cursor();
                             buffer.drain(..n);
                             p.rebase(n);
                         }
-                        Ok(Step::Big(n)) => {
+                        Step::Big(n) => {
                             let tail = buffer.split_off(p.cursor());
                             p.begin_fill(n, true);
                             assert_eq!(p.fill(&tail), tail.len().min(n));

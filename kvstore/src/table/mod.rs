@@ -188,13 +188,13 @@ impl<T: Keyed> Table<T> {
     }
 
     /// Finds the item with this key.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, key: &[u8]) -> Option<Pos> {
         self.find_hashed(self.hash(key), key)
     }
 
     /// Like [`find`](Self::find), with the key's hash known.
-    #[inline]
+    #[inline(always)]
     pub fn find_hashed(&self, hash: u64, key: &[u8]) -> Option<Pos> {
         let segment = self.segment_of(hash)?;
         let items = &self.segments.get(segment)?.items;
