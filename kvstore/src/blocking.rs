@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 pub enum Wait {
     /// One of the keys becoming a collection of this type.
     Key(Type),
-    /// The time alone (the reply when it comes is `+OK`).
+    /// The time alone, or the memory of flushed keys to be given back (the reply when it comes is `+OK`).
     Time,
-    /// CLIENT PAUSE to end; then the command is carried out for the first time.
+    /// CLIENT PAUSE to end, or memory to be given back; then the command is carried out for the first time.
     Pause,
 }
 

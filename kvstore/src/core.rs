@@ -79,6 +79,10 @@ pub struct Core {
     pub pause: Pause,
     /// Sessions whose input is held back.
     pub held: Vec<ClientId>,
+    /// Sessions whose write waits for memory that is being given back.
+    pub short_of_memory: Vec<ClientId>,
+    /// Sessions whose FLUSHALL or FLUSHDB is answered when the memory is given back.
+    pub flushing: Vec<ClientId>,
     /// What the platform is to do.
     pub event: Option<ServerEvent>,
     /// Number that the next session gets.

@@ -249,32 +249,46 @@ fn dbsize(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// ASYNC and SYNC are the same here: memory is given back between the turns, and the keys are gone at once.
-fn flush_mode(ctx: &Ctx<'_>) -> Result<(), Error> {
+/// Whether to answer at once (ASYNC). The keys are gone at once in both modes, and their memory is given back between the
+/// turns; without ASYNC the answer comes when it is, so that what the client writes next finds room.
+fn flush_async(ctx: &Ctx<'_>) -> Result<bool, Error> {
     match ctx.argc() {
-        1 => Ok(()),
-        2 if ctx.args.is(1, "ASYNC") || ctx.args.is(1, "SYNC") => Ok(()),
+        1 => Ok(false),
+        2 if ctx.args.is(1, "ASYNC") => Ok(true),
+        2 if ctx.args.is(1, "SYNC") => Ok(false),
         _ => Err(Error::Syntax),
     }
 }
 
-fn flushdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    flush_mode(ctx)?;
-    let db = ctx.keys.db;
-    ctx.keys.space.flush(db);
+/// Elements that a flush frees itself: of a small database, all.
+const FREED_AT_ONCE: usize = 2_048;
+
+/// Answers a flush.
+fn flushed(ctx: &mut Ctx<'_>, at_once: bool) {
     // An empty database was flushed too, as far as replicas are concerned.
     ctx.keys.space.dirty += 1;
-    ctx.reply.ok();
+    if at_once || ctx.deny_blocking || !ctx.keys.space.lazy.step(FREED_AT_ONCE) {
+        ctx.reply.ok();
+    } else {
+        ctx.core.wait_request = Some(WaitRequest { wait: Wait::Time, keys: Vec::new(), until_us: None });
+        ctx.core.flushing.push(ctx.client.handle);
+    }
+}
+
+fn flushdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let at_once = flush_async(ctx)?;
+    let db = ctx.keys.db;
+    ctx.keys.space.flush(db);
+    flushed(ctx, at_once);
     Ok(())
 }
 
 fn flushall(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    flush_mode(ctx)?;
+    let at_once = flush_async(ctx)?;
     for db in 0..ctx.keys.space.dbs.len() {
         ctx.keys.space.flush(db);
     }
-    ctx.keys.space.dirty += 1;
-    ctx.reply.ok();
+    flushed(ctx, at_once);
     Ok(())
 }
 

@@ -134,6 +134,10 @@ impl Server {
         let grows =
             command.has(flag::DENYOOM) || (command.name == "exec" && client.multi.as_deref().is_some_and(queued));
         if grows && self.core.over_maxmemory() && !self.make_room() {
+            if !self.keyspace.lazy.is_empty() {
+                self.wait_for_memory(client, command, args);
+                return Ok(Verdict::Hold);
+            }
             return self.rejected(entry, Error::OutOfMemory);
         }
         if client.is_plain() && self.core.pause.until_us == 0 {

@@ -4,14 +4,14 @@ use super::Server;
 use crate::blocking::{Unblock, Wait, WaitRequest};
 use crate::command::Command;
 use crate::session::args::Args;
-use crate::session::{Client, Fate};
+use crate::session::{Client, ClientId, Fate};
 use crate::table::NO_DEADLINE;
 use alloc::vec::Vec;
 
 /// Elements of removed values that are freed in one step.
 const FREE_PER_STEP: usize = 2_048;
-/// Steps of freeing that a command which needs memory waits for.
-const FREE_STEPS_IN_NEED: usize = 64;
+/// Steps of freeing that a command which needs memory does itself.
+const FREE_STEPS_IN_NEED: usize = 2;
 /// How often sessions' limits are looked at, in us.
 const SESSIONS_EVERY_US: u64 = 1_000_000;
 
@@ -47,6 +47,14 @@ impl Server {
         }
         if self.keyspace.lazy.step(FREE_PER_STEP) {
             next = now;
+        } else {
+            for id in core::mem::take(&mut self.core.flushing) {
+                self.unblock(id, Unblock::Timeout);
+            }
+        }
+        if !self.core.short_of_memory.is_empty() && (self.keyspace.lazy.is_empty() || !self.core.over_maxmemory()) {
+            let waiting = core::mem::take(&mut self.core.short_of_memory);
+            self.release(waiting);
         }
         self.look_after_sessions();
         if self.core.config.timeout_s != 0 && !self.core.clients.is_empty() {
@@ -83,7 +91,12 @@ impl Server {
 
     /// Has the platform offer input again to the sessions that were held back.
     pub(super) fn release_held(&mut self) {
-        for id in core::mem::take(&mut self.core.held) {
+        let held = core::mem::take(&mut self.core.held);
+        self.release(held);
+    }
+
+    fn release(&mut self, held: Vec<ClientId>) {
+        for id in held {
             let Some(s) = self.core.clients.get_mut(id) else { continue };
             s.client.held = false;
             if s.client.blocked.as_ref().is_some_and(|b| b.wait == Wait::Pause) {
@@ -98,6 +111,13 @@ impl Server {
         self.core.wait_request = Some(WaitRequest { wait: Wait::Pause, keys: Vec::new(), until_us: None });
         self.block(client, command, args);
         self.core.held.push(client.handle);
+    }
+
+    /// Keeps a command that needs memory until enough of what was given up is free, or all of it.
+    pub(super) fn wait_for_memory(&mut self, client: &mut Client, command: &'static Command, args: Args<'_>) {
+        self.core.wait_request = Some(WaitRequest { wait: Wait::Pause, keys: Vec::new(), until_us: None });
+        self.block(client, command, args);
+        self.core.short_of_memory.push(client.handle);
     }
 
     /// Watches, waits and events of keys that the sweep removed.

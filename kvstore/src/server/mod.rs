@@ -106,6 +106,8 @@ impl Server {
             asleep_until_us: 0,
             pause: Pause::default(),
             held: Vec::new(),
+            short_of_memory: Vec::new(),
+            flushing: Vec::new(),
             event: None,
             next_client_id: 1,
         };
