@@ -286,7 +286,15 @@ impl Conn {
         }
         self.link.peer_mac = segment.peer_mac;
         self.heard_at_us = now_us;
-        if !before(segment.seq, self.rcv_next) {
+        let sacked = if segment.payload_len == 0 && (segment.options_len > 0 || self.recovery.is_some()) {
+            Some(Sacked::parse(&frame[HEADERS_LEN..HEADERS_LEN + segment.options_len], segment.ack))
+        } else {
+            None
+        };
+        if sacked.is_some_and(|sacked| sacked.bytes > 0) && segment.ack == self.una() && self.peer_window != 0 {
+            // smoltcp counts a duplicate only if the window did not change. It hears of the new window soon enough.
+            frame[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&self.peer_window.to_be_bytes());
+        } else if !before(segment.seq, self.rcv_next) {
             self.peer_window = segment.window;
         }
         let end = segment.seq.wrapping_add(segment.payload_len as u32);
@@ -297,9 +305,11 @@ impl Conn {
         let mut port =
             Port { nic, rx: Some(&frame[ETHERNET_LEN..segment.frame_len]), link: &mut self.link, blocked: false };
         host.iface.poll_ingress_single(scaled(now_us), &mut port, &mut self.sockets);
-        if segment.payload_len == 0 && (segment.options_len > 0 || self.recovery.is_some()) {
-            let options = &frame[HEADERS_LEN..HEADERS_LEN + segment.options_len];
-            self.recover(host, now_us, segment, Sacked::parse(options, segment.ack));
+        if let Some(sacked) = sacked
+            && self.recover(host, now_us, segment, sacked)
+        {
+            // At once: of the acknowledgements behind this one, each is to let a new segment out (RFC 6582 3.2).
+            self.egress(host, nic, now_us);
         }
         // An acknowledgement of all that was sent, with nothing waiting, calls for nothing: the most frequent segment
         // beside requests.
@@ -428,6 +438,19 @@ impl Conn {
             in_flight + usize::from(self.options.mss) <= window
         };
         Egress::Done
+    }
+
+    /// Does what a timer may have made due: as [`egress`](Self::egress), after looking for losses.
+    pub(crate) fn egress_on_time<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
+        if self.check_loss(host, now_us) && self.egress(host, nic, now_us) == Egress::Blocked {
+            return Egress::Blocked;
+        }
+        self.need_egress = true;
+        let retransmits = self.link.retransmits;
+        let egress = self.egress(host, nic, now_us);
+        // smoltcp's retransmission timer goes back to the first segment and on from there (unlike a fast retransmit).
+        self.link.rewound |= self.link.retransmits != retransmits && self.link.snd_nxt != self.una();
+        egress
     }
 
     /// Adjusts what depends on whether the peer owes us something, before the timers are looked at.

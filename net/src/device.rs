@@ -38,7 +38,7 @@ pub(crate) struct Link {
     pub(crate) mtu: u16,
     /// End of what was sent so far, as a sequence number on the wire.
     pub(crate) snd_nxt: u32,
-    /// smoltcp went back to send something again and is not yet where it was.
+    /// A timer made smoltcp go back to what was not acknowledged, and it has not yet sent all of that again.
     pub(crate) rewound: bool,
     /// Where the last segment that was sent again begins, and the end of what was sent before it.
     pub(crate) resent: (u32, u32),
@@ -73,8 +73,8 @@ impl Link {
                 self.retransmits += 1;
                 self.resent = (seq, self.snd_nxt);
             }
-            self.rewound = before(end, self.snd_nxt);
-            if !self.rewound {
+            if !before(end, self.snd_nxt) {
+                self.rewound = false;
                 self.snd_nxt = end;
             }
         }

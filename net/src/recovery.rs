@@ -33,12 +33,12 @@ impl Conn {
         }
     }
 
-    /// Makes smoltcp send again what the peer's acknowledgement shows to be lost.
+    /// Makes smoltcp send again what the peer's acknowledgement shows to be lost. Returns whether it has something to send.
     ///
     /// A loss is inferred from three segments' worth of selectively acknowledged data (RFC 6675), or less of it that stays
     /// for a while; from an acknowledgement of only a part of what was under way when the first loss was found (RFC 6582);
     /// and, of a segment sent again, from the arrival of what was sent after it (RFC 8985).
-    pub(crate) fn recover(&mut self, host: &mut Host, now_us: u64, segment: &Segment, sacked: Sacked) {
+    pub(crate) fn recover(&mut self, host: &mut Host, now_us: u64, segment: &Segment, sacked: Sacked) -> bool {
         let (ack, (resent, resent_at)) = (segment.ack, self.link.resent);
         if self.recovery.is_some_and(|end| !before(ack, end)) || self.unacked() == 0 {
             self.recovery = None;
@@ -46,7 +46,7 @@ impl Conn {
         // What the peer acknowledges must be what smoltcp is waiting for.
         if ack != self.una() || !before(ack, self.link.snd_nxt) || self.link.rewound {
             self.loss_check_us = u64::MAX;
-            return;
+            return false;
         }
         let threshold = 3 * self.segment_len(host);
         let lost = match self.recovery {
@@ -55,29 +55,33 @@ impl Conn {
             Some(_) => before(resent_at.wrapping_add(threshold), sacked.end),
         };
         if lost {
-            self.resend(host, now_us, segment.window);
+            self.resend(host, now_us);
         } else if sacked.bytes == 0 {
             self.loss_check_us = u64::MAX;
         } else if self.loss_check_us == u64::MAX || self.hole != ack {
             self.hole = ack;
             self.loss_check_us = if self.recovery.is_some() { u64::MAX } else { now_us + REORDER_US };
         }
+        lost
     }
 
-    /// Looks whether a hole that was seen some time ago is still there.
-    pub(crate) fn check_loss(&mut self, host: &mut Host, now_us: u64) {
+    /// Looks whether a hole that was seen some time ago is still there. Returns whether there is something to send.
+    pub(crate) fn check_loss(&mut self, host: &mut Host, now_us: u64) -> bool {
         if now_us < self.loss_check_us {
-            return;
+            return false;
         }
         self.loss_check_us = u64::MAX;
-        if self.unacked() > 0 && self.una() == self.hole && before(self.hole, self.link.snd_nxt) && !self.link.rewound {
-            self.resend(host, now_us, self.peer_window());
+        let open = self.unacked() > 0 && self.una() == self.hole && before(self.hole, self.link.snd_nxt);
+        if !open || self.link.rewound {
+            return false;
         }
+        self.resend(host, now_us);
+        true
     }
 
     /// Makes smoltcp send its oldest segment again.
-    fn resend(&mut self, host: &mut Host, now_us: u64, window: u16) {
-        let una = self.una();
+    fn resend(&mut self, host: &mut Host, now_us: u64) {
+        let (una, window) = (self.una(), self.peer_window());
         self.recovery.get_or_insert(self.link.snd_nxt);
         self.loss_check_us = u64::MAX;
         // So that it is not found lost again before it was sent.

@@ -199,8 +199,8 @@ impl Stack {
         }
     }
 
-    /// Sends what the connection has to send, then keeps it, retires it or lets it go. `exact` asks for its exact next
-    /// deadline.
+    /// Sends what the connection has to send, then keeps it, retires it or lets it go. `timed` says that a timer
+    /// brought it here, and asks for its exact next deadline.
     fn finish_turn<N: Nic, S: Service>(
         &mut self,
         nic: &mut N,
@@ -208,9 +208,13 @@ impl Stack {
         now_us: u64,
         slot: u32,
         mut conn: Box<Conn>,
-        exact: bool,
+        timed: bool,
     ) {
-        let egress = conn.egress(&mut self.host, nic, now_us);
+        let egress = if timed {
+            conn.egress_on_time(&mut self.host, nic, now_us)
+        } else {
+            conn.egress(&mut self.host, nic, now_us)
+        };
         let state = conn.state();
         if state == State::Closed && conn.gone() {
             self.put_back(slot, conn);
@@ -236,7 +240,7 @@ impl Stack {
         }
         // A deadline that moves on with every segment is not followed exactly: the wheel holds one that is not later than
         // the connection's earliest, and what is really due is found out when it expires.
-        let by = if exact || state != State::Established {
+        let by = if timed || state != State::Established {
             let at = conn.poll_at_us(&mut self.host, now_us).unwrap_or(u64::MAX);
             // Large buffers are looked after again when they have not been used for a while.
             let grown = conn.tx_capacity > self.config.initial_send_buffer && conn.quiescent();
@@ -305,7 +309,6 @@ impl Stack {
         if conn.lingered(&self.host, now_us) {
             conn.abort();
         } else {
-            conn.check_loss(&mut self.host, now_us);
             conn.tend(&self.host, now_us);
             self.shrink(&mut conn, nic, now_us);
         }

@@ -1,0 +1,144 @@
+//! Loss recovery with a peer that acknowledges selectively, as Linux does.
+
+mod common;
+
+use common::raw::*;
+use common::{PEER_ADDR, config, pattern};
+
+/// A receiver that keeps what arrives out of order and says so.
+struct Receiver {
+    peer: Peer,
+    base: u32,
+    got: Vec<bool>,
+    data: Vec<u8>,
+    /// Its window changes with every acknowledgement.
+    window: u16,
+}
+
+impl Receiver {
+    fn new(bench: &mut Bench, total: usize) -> Self {
+        let mut peer = Peer::new(PEER_ADDR, 1);
+        peer.open(bench);
+        peer.window = 4000;
+        let base = peer.ack;
+        Self { peer, base, got: vec![false; total], data: vec![0; total], window: 4000 }
+    }
+
+    fn ack(&self) -> usize {
+        self.got.iter().position(|got| !got).unwrap_or(self.got.len())
+    }
+
+    fn done(&self) -> bool {
+        self.ack() == self.got.len()
+    }
+
+    /// Takes a segment and queues the acknowledgement.
+    fn take(&mut self, bench: &mut Bench, seg: &Seg) {
+        let at = seg.seq.wrapping_sub(self.base) as usize;
+        for (i, byte) in seg.payload.iter().enumerate() {
+            assert!(!self.got[at + i] || self.data[at + i] == *byte);
+            self.got[at + i] = true;
+            self.data[at + i] = *byte;
+        }
+        let ack = self.ack();
+        let mut options = vec![];
+        if let Some(start) = (ack..self.got.len()).find(|i| self.got[*i]) {
+            let end = (start..self.got.len()).find(|i| !self.got[*i]).unwrap_or(self.got.len());
+            options = vec![1, 1, 5, 10];
+            options.extend(self.base.wrapping_add(start as u32).to_be_bytes());
+            options.extend(self.base.wrapping_add(end as u32).to_be_bytes());
+        }
+        self.window += 1;
+        self.peer.window = self.window;
+        self.peer.ack = self.base.wrapping_add(ack as u32);
+        let mut seg = self.peer.seg(ACK, &[]);
+        seg.options = options;
+        bench.nic.rx.push_back(seg.frame(PEER_ADDR));
+    }
+}
+
+/// Sends 300,000 bytes, losing the segments (by count) that `lose` names, over 10 ms; returns how long that took.
+fn transfer(lose: impl Fn(usize) -> bool, ack_lost: impl Fn(usize) -> bool) -> (u64, u64) {
+    let mut bench = Bench::new(config());
+    let data = pattern(300_000, 1);
+    let mut receiver = Receiver::new(&mut bench, data.len());
+    let (id, conn) = bench.service.conns.iter_mut().next().expect("one");
+    conn.out.extend(&data);
+    let id = *id;
+    bench.service.ready.push(id);
+    let start = bench.now_us;
+    let mut sent = 0;
+    let mut acks = 0;
+    let mut frames = bench.poll();
+    let mut on_time = vec![];
+    while !receiver.done() {
+        // One way.
+        on_time.extend(bench.pass(5_000).into_iter().map(|(_, frame)| frame));
+        for frame in std::mem::take(&mut frames) {
+            let Some(seg) = Seg::parse(&frame, PEER_ADDR) else { continue };
+            if seg.payload.is_empty() {
+                continue;
+            }
+            sent += 1;
+            if !lose(sent) {
+                receiver.take(&mut bench, &seg);
+                acks += 1;
+                if ack_lost(acks) {
+                    bench.nic.rx.pop_back();
+                }
+            }
+        }
+        // And back; the acknowledgements wait in the ring meanwhile.
+        let waiting = std::mem::take(&mut bench.nic.rx);
+        on_time.extend(bench.pass(5_000).into_iter().map(|(_, frame)| frame));
+        bench.nic.rx = waiting;
+        frames = std::mem::take(&mut on_time);
+        frames.extend(bench.poll());
+        assert!(bench.now_us < start + 60_000_000, "stuck at {}", receiver.ack());
+    }
+    assert!(receiver.data == data);
+    (bench.now_us - start, bench.stack.stats().retransmits)
+}
+
+#[test]
+fn without_loss() {
+    let (time, retransmits) = transfer(|_| false, |_| false);
+    assert_eq!(retransmits, 0);
+    assert!(time <= 60_000, "{time}");
+}
+
+#[test]
+fn one_loss_costs_no_timeout() {
+    let (time, retransmits) = transfer(|n| n == 40, |_| false);
+    assert_eq!(retransmits, 1);
+    assert!(time <= 150_000, "{time}");
+}
+
+#[test]
+fn neighbouring_losses_cost_no_timeout() {
+    let (time, retransmits) = transfer(|n| n == 40 || n == 41 || n == 44, |_| false);
+    assert_eq!(retransmits, 3);
+    assert!(time <= 190_000, "{time}");
+}
+
+#[test]
+fn a_loss_near_the_end_of_the_flight_costs_no_timeout() {
+    for last in [1, 2] {
+        // The first flight is of ten segments: only one or two come behind the lost one.
+        let (time, retransmits) = transfer(|n| n == 10 - last, |_| false);
+        assert_eq!(retransmits, 1, "{last}");
+        assert!(time <= 220_000, "{last}: {time}");
+    }
+}
+
+#[test]
+fn a_loss_now_and_then() {
+    for seed in 0..20u64 {
+        let lost = |n: usize, of: u64| {
+            (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed << 40) >> 33 & 127 < of
+        };
+        let (time, retransmits) = transfer(|n| lost(n, 2), |n| lost(n + 5000, 2));
+        assert!(retransmits < 30, "seed {seed}: {retransmits}");
+        assert!(time <= 1_500_000, "seed {seed}: {time}");
+    }
+}
