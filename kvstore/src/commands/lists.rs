@@ -444,20 +444,20 @@ fn reply_range(reply: &mut Reply<'_>, list: &List, first: usize, n: usize) {
     });
 }
 
-/// What follows when elements were popped off a list: it is removed when empty, else may change its encoding.
-fn popped(keys: &mut Keys<'_>, key: &[u8], end: End, limit: NodeLimit) -> Result<(), Error> {
+/// What follows when elements were popped off a list.
+fn popped(keys: &mut Keys<'_>, key: &[u8], end: End, limit: NodeLimit, emptied: bool) -> Result<(), Error> {
     keys.notify(event::LIST, if end == End::Left { "lpop" } else { "rpop" }, key);
-    shrunk_or_removed(keys, key, limit)
+    shrunk_or_removed(keys, key, limit, emptied)
 }
 
-fn shrunk_or_removed(keys: &mut Keys<'_>, key: &[u8], limit: NodeLimit) -> Result<(), Error> {
-    if let Some(list) = keys.list_mut(key)? {
-        if list.is_empty() {
-            keys.remove(key);
-            keys.notify(event::GENERIC, "del", key);
-        } else {
-            list.shrunk(limit);
-        }
+/// What follows when elements were removed: an emptied list goes (its elements, if they are still there, are freed step by
+/// step), another may change its encoding.
+fn shrunk_or_removed(keys: &mut Keys<'_>, key: &[u8], limit: NodeLimit, emptied: bool) -> Result<(), Error> {
+    if emptied {
+        keys.remove(key);
+        keys.notify(event::GENERIC, "del", key);
+    } else if let Some(list) = keys.list_mut(key)? {
+        list.shrunk(limit);
     }
     keys.modified(key);
     Ok(())
@@ -482,11 +482,15 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> Result<(), Error> {
     match count {
         Some(0) => {
             ctx.reply.array(0);
-            return Ok(());
+            Ok(())
         }
         Some(n) => {
             reply_end(&mut ctx.reply, list, end, n);
-            list.delete_end(end, n.min(list.len()));
+            let emptied = n >= list.len();
+            if !emptied {
+                list.delete_end(end, n);
+            }
+            popped(&mut ctx.keys, key, end, limit, emptied)
         }
         None => {
             match list.peek(end) {
@@ -494,15 +498,15 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> Result<(), Error> {
                 None => ctx.reply.null(),
             }
             list.pop(end);
-            if !list.is_empty() {
-                list.shrunk(limit);
-                ctx.keys.notify(event::LIST, if end == End::Left { "lpop" } else { "rpop" }, key);
-                ctx.keys.modified(key);
-                return Ok(());
+            if list.is_empty() {
+                return popped(&mut ctx.keys, key, end, limit, true);
             }
+            list.shrunk(limit);
+            ctx.keys.notify(event::LIST, if end == End::Left { "lpop" } else { "rpop" }, key);
+            ctx.keys.modified(key);
+            Ok(())
         }
     }
-    popped(&mut ctx.keys, key, end, limit)
 }
 
 fn lpop(ctx: &mut Ctx<'_>) -> Result<(), Error> {
@@ -528,11 +532,14 @@ pub(super) fn pop_first(
         let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
         ctx.reply.array(2);
         ctx.reply.bulk(key);
+        let len = list.len();
         let popped_count = match count {
             Some(n) => {
-                let n = n.min(list.len());
+                let n = n.min(len);
                 reply_end(&mut ctx.reply, list, end, n);
-                list.delete_end(end, n);
+                if n < len {
+                    list.delete_end(end, n);
+                }
                 Some(n)
             }
             None => {
@@ -544,7 +551,7 @@ pub(super) fn pop_first(
                 None
             }
         };
-        popped(&mut ctx.keys, key, end, limit)?;
+        popped(&mut ctx.keys, key, end, limit, popped_count.unwrap_or(1) == len)?;
         match popped_count {
             Some(n) => {
                 let mut buf = [0; crate::number::I64_CHARS];
@@ -605,10 +612,12 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     };
     let len = list.len();
     let (first, n) = range(start, end, len).unwrap_or((len, 0));
-    list.delete_end(End::Right, len - first - n);
-    list.delete_end(End::Left, first);
+    if n > 0 {
+        list.delete_end(End::Right, len - first - n);
+        list.delete_end(End::Left, first);
+    }
     ctx.keys.notify(event::LIST, "ltrim", key);
-    shrunk_or_removed(&mut ctx.keys, key, limit)?;
+    shrunk_or_removed(&mut ctx.keys, key, limit, n == 0)?;
     ctx.reply.ok();
     Ok(())
 }
@@ -702,9 +711,10 @@ fn lrem(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     };
     let max = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
     let removed = list.remove_equal(element, max, if count < 0 { End::Right } else { End::Left });
+    let emptied = list.is_empty();
     if removed > 0 {
         ctx.keys.notify(event::LIST, "lrem", key);
-        shrunk_or_removed(&mut ctx.keys, key, limit)?;
+        shrunk_or_removed(&mut ctx.keys, key, limit, emptied)?;
     }
     ctx.reply.count(removed);
     Ok(())
@@ -733,7 +743,8 @@ pub(super) fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool
     ctx.keys.modified(destination);
     ctx.keys.notify(event::LIST, if to == End::Left { "lpush" } else { "rpush" }, destination);
     ctx.reply.bulk(&element);
-    popped(&mut ctx.keys, source, from, limit)?;
+    let emptied = ctx.keys.list_mut(source)?.is_some_and(|list| list.is_empty());
+    popped(&mut ctx.keys, source, from, limit, emptied)?;
     Ok(true)
 }
 

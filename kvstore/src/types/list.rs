@@ -94,7 +94,7 @@ impl List {
         }
     }
 
-    /// Frees up to about `n` allocations; true when there is nothing left to free but the list itself.
+    /// Frees about `n` elements; true when there is little left to free but the list itself.
     pub fn free_step(&mut self, n: usize) -> bool {
         match &mut self.repr {
             Repr::Listpack(_) => true,

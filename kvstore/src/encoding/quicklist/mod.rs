@@ -461,13 +461,14 @@ impl Quicklist {
         Ok(copy)
     }
 
-    /// Frees up to `n` nodes from the tail; true when none is left.
+    /// Frees nodes from the tail until about `n` elements are gone; true when none is left.
     pub fn free_step(&mut self, n: usize) -> bool {
-        for _ in 0..n {
-            match self.nodes.len().checked_sub(1) {
-                Some(last) => drop(self.nodes.remove(last)),
-                None => return true,
-            }
+        let mut freed = 0;
+        while freed < n {
+            let Some(node) = self.nodes.len().checked_sub(1).and_then(|last| self.nodes.remove(last)) else {
+                return true;
+            };
+            freed += node.count();
         }
         self.nodes.is_empty()
     }
