@@ -127,6 +127,12 @@ pub(crate) struct Conn {
     /// When to look whether what a selective acknowledgement left out is still missing, and from where on it was.
     pub(crate) loss_check_us: u64,
     pub(crate) hole: u32,
+    /// When to send the oldest segment again if nothing is heard, well before the retransmission timer.
+    pub(crate) probe_at_us: u64,
+    /// The sequence number whose acknowledgement ends a measurement of the round trip, and when that began.
+    pub(crate) rtt_mark: Option<(u32, u64)>,
+    /// Smoothed round-trip time, in microseconds; 0 until one was measured.
+    pub(crate) srtt_us: u64,
     /// Only the congestion window keeps data from being sent.
     pub(crate) congested: bool,
     /// Whether smoltcp holds back segments that are not full.
@@ -184,6 +190,9 @@ impl Conn {
             recovery: None,
             loss_check_us: u64::MAX,
             hole: 0,
+            probe_at_us: u64::MAX,
+            rtt_mark: None,
+            srtt_us: 0,
             congested: false,
             nagle: false,
             finishing: false,
@@ -311,6 +320,9 @@ impl Conn {
             // At once: of the acknowledgements behind this one, each is to let a new segment out (RFC 6582 3.2).
             self.egress(host, nic, now_us);
         }
+        if segment.flags & ACK != 0 {
+            self.note_ack(now_us, segment.ack);
+        }
         // An acknowledgement of all that was sent, with nothing waiting, calls for nothing: the most frequent segment
         // beside requests.
         let acks_all = segment.payload_len == 0
@@ -411,6 +423,15 @@ impl Conn {
 
     /// Sends what smoltcp has to send.
     pub(crate) fn egress<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
+        let snd_nxt = self.link.snd_nxt;
+        let egress = self.send(host, nic, now_us);
+        if self.link.snd_nxt != snd_nxt {
+            self.note_sent(host, now_us);
+        }
+        egress
+    }
+
+    fn send<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
         let now = scaled(now_us);
         while self.need_egress {
             let before = self.link.sent;
@@ -442,7 +463,8 @@ impl Conn {
 
     /// Does what a timer may have made due: as [`egress`](Self::egress), after looking for losses.
     pub(crate) fn egress_on_time<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
-        if self.check_loss(host, now_us) && self.egress(host, nic, now_us) == Egress::Blocked {
+        let lost = self.check_loss(host, now_us) || self.check_silence(host, now_us);
+        if lost && self.egress(host, nic, now_us) == Egress::Blocked {
             return Egress::Blocked;
         }
         self.need_egress = true;

@@ -12,6 +12,8 @@ use crate::wire::{Sacked, Segment, before};
 
 /// The shortest time that a hole is given to be filled by a segment that was overtaken.
 const REORDER_US: u64 = 10_000;
+/// What is added to two round trips before the peer is probed: more than delayed acknowledgements of Linux (40 ms).
+const PROBE_SLACK_US: u64 = 45_000;
 /// Parts in which an acknowledgement is fed at most.
 const PARTS: u32 = 32;
 
@@ -52,7 +54,7 @@ impl Conn {
         let lost = match self.recovery {
             None => sacked.bytes >= threshold,
             Some(_) if ack != resent => before(resent, ack),
-            Some(_) => before(resent_at.wrapping_add(threshold), sacked.end),
+            Some(_) => before(resent_at, sacked.end),
         };
         if lost {
             self.resend(host, now_us);
@@ -73,6 +75,58 @@ impl Conn {
         self.loss_check_us = u64::MAX;
         let open = self.unacked() > 0 && self.una() == self.hole && before(self.hole, self.link.snd_nxt);
         if !open || self.link.rewound {
+            return false;
+        }
+        self.resend(host, now_us);
+        true
+    }
+
+    /// Something was sent: measures the round trip, and sets when to probe. What is no more than one segment is left alone,
+    /// for its acknowledgement may be delayed.
+    pub(crate) fn note_sent(&mut self, host: &Host, now_us: u64) {
+        if self.link.snd_nxt.wrapping_sub(self.una()) <= self.segment_len(host) {
+            return;
+        }
+        if self.rtt_mark.is_none() {
+            self.rtt_mark = Some((self.link.snd_nxt, now_us));
+        }
+        self.set_probe(now_us);
+    }
+
+    /// The peer acknowledged something.
+    #[inline]
+    pub(crate) fn note_ack(&mut self, now_us: u64, ack: u32) {
+        if let Some((seq, since_us)) = self.rtt_mark
+            && !before(ack, seq)
+        {
+            self.rtt_mark = None;
+            let sample = now_us - since_us;
+            if self.recovery.is_none() && !self.link.rewound {
+                self.srtt_us = if self.srtt_us == 0 { sample } else { (7 * self.srtt_us + sample) / 8 }.max(1);
+            }
+        }
+        if self.probe_at_us != u64::MAX {
+            if ack == self.link.snd_nxt {
+                self.probe_at_us = u64::MAX;
+            } else {
+                self.set_probe(now_us);
+            }
+        }
+    }
+
+    fn set_probe(&mut self, now_us: u64) {
+        self.probe_at_us = if self.srtt_us > 0 { now_us + 2 * self.srtt_us + PROBE_SLACK_US } else { u64::MAX };
+    }
+
+    /// Sends the oldest segment again where two round trips passed without a word: the last segments or the only
+    /// acknowledgement of a whole flight were lost (compare RFC 8985 7). Returns whether there is something to send.
+    pub(crate) fn check_silence(&mut self, host: &mut Host, now_us: u64) -> bool {
+        if now_us < self.probe_at_us {
+            return false;
+        }
+        self.probe_at_us = u64::MAX;
+        let waiting = self.unacked() > 0 && before(self.una(), self.link.snd_nxt);
+        if !waiting || self.link.rewound || self.peer_window() == 0 {
             return false;
         }
         self.resend(host, now_us);

@@ -132,6 +132,14 @@ fn a_loss_near_the_end_of_the_flight_costs_no_timeout() {
 }
 
 #[test]
+fn the_loss_of_all_acknowledgements_of_a_flight_costs_less_than_a_timeout() {
+    let quiet = transfer(|_| false, |_| false).0;
+    // Acknowledgements 25 to 48 are those of one flight.
+    let (time, _) = transfer(|_| false, |n| (25..=48).contains(&n));
+    assert!(time > quiet && time < quiet + 150_000, "{time} {quiet}");
+}
+
+#[test]
 fn a_loss_now_and_then() {
     for seed in 0..8u64 {
         let lost = |n: usize, of: u64| {

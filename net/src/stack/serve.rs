@@ -251,7 +251,7 @@ impl Stack {
         } else {
             now_us + RTO_FLOOR_US
         };
-        let by = by.min(conn.loss_check_us).min(conn.linger_until_us);
+        let by = by.min(conn.loss_check_us).min(conn.probe_at_us).min(conn.linger_until_us);
         if by != u64::MAX && self.wheel.armed_at_us(slot) > by.saturating_add(2 * TICK_US) {
             self.wheel.arm(slot, by);
         }
