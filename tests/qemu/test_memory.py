@@ -70,7 +70,8 @@ def rounds_of_filling(machine, rounds):
                 # What does not grow goes on.
                 assert connection.ask("GET", "fill:0") == b"$%d\r\n%s\r\n" % (size, b"x" * size)
                 assert connection.ask("EXPIRE", "fill:0", "100") == b":1\r\n"
-                assert connection.ask("SET", "more", b"y" * 100).startswith(OOM)
+                # The commands' own buffers counted too, as in Redis: small values may still fit where they were.
+                fill(connection, 100, "more")
                 assert connection.ask("DEL", "fill:0") == b":1\r\n"
                 assert connection.ask("FLUSHALL") == b"+OK\r\n"
         big = b"z" * (64 << 20)

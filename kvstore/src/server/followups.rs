@@ -39,8 +39,9 @@ impl Server {
     /// Closes a session whose output is beyond the limits of its class.
     pub(super) fn check_output(&mut self, session: &mut Session) {
         let limit = self.core.config.output_limits[usize::from(session.client.is_subscribed()) * 2];
-        let owned = session.out.owned() as u64;
-        let over = |limit: u64| limit != 0 && owned >= limit;
+        // By what the user set, everything that waits counts, values that are sent from where they lie with it.
+        let queued = session.out.len() as u64;
+        let over = |limit: u64| limit != 0 && queued >= limit;
         let mut close = session.out.overflowed() || over(limit.hard);
         if over(limit.soft) {
             let since = *session.client.soft_limit_since.get_or_insert(self.core.now_us);
@@ -50,7 +51,7 @@ impl Server {
         }
         if close {
             let why: String = format!("client {} ({})", session.client.id, session.client.peer);
-            log::warn!("closing {why}: its output is beyond the limit ({owned} bytes)");
+            log::warn!("closing {why}: its output is beyond the limit ({queued} bytes)");
             self.core.stats.output_limit_closes += 1;
             session.client.fate = Fate::Abort;
             self.core.clients.list(&mut session.client);
