@@ -22,6 +22,7 @@ pub const DIFFERENCES: &[&str] = &[
     "ZRANK and ZREVRANK take WITHSCORE (7.2).",
     "Small sets of strings are listpacks (7.2) instead of hash tables.",
     "Small lists are listpacks (7.2) instead of quicklists.",
+    "ZADD leaves the listpack for what it is given (7.2), also if options or repetition keep some of that out (7.0).",
     "BITCOUNT and BITPOS look at all their arguments before they look at the key and the range (7.2).",
 ];
 
@@ -40,7 +41,8 @@ pub fn version_difference(command: &Command, ours: &Reply, theirs: &Reply) -> bo
         return ours.is_error() && matches!(theirs, Reply::Line(b':', _));
     }
     if name == b"object" && word(1) == b"encoding" {
-        return ours.text() == b"listpack" && (theirs.text() == b"hashtable" || theirs.text() == b"quicklist");
+        return (ours.text() == b"listpack" && (theirs.text() == b"hashtable" || theirs.text() == b"quicklist"))
+            || (ours.text() == b"skiplist" && theirs.text() == b"listpack");
     }
     false
 }
@@ -54,7 +56,9 @@ fn same_scores(ours: &Reply, theirs: &Reply) -> bool {
         }
         (Reply::Bulk(b'$', Some(ours)), Reply::Bulk(b'$', Some(theirs)))
         | (Reply::Line(b',', ours), Reply::Line(b',', theirs)) => {
-            ours == theirs || (ours.len() <= theirs.len() && number(ours).is_some() && number(ours) == number(theirs))
+            // That the form is 7.2's is tested beside the code that prints it. The sign of zero a listpack forgets: it depends
+            // on when a set became large.
+            ours == theirs || (number(ours).is_some() && number(ours) == number(theirs))
         }
         _ => ours == theirs,
     }
@@ -71,6 +75,24 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw) {
         }
         // A whole iteration in one reply, so that its cursor is 0 on both sides.
         "scan" | "sscan" | "hscan" | "zscan" => words.extend([b"COUNT".to_vec(), b"10000".to_vec()]),
+        // Members in a range of members are specified only where all scores are the same: such sets have keys of their own.
+        _ if name.contains("lex") || words.iter().any(|word| word.eq_ignore_ascii_case(b"bylex")) => {
+            let key = if name == "zrangestore" { 2 } else { 1 };
+            if let Some(word) = words.get_mut(key) {
+                *word = same_score_key(draw);
+            }
+        }
+        "zadd" if draw.chance(25) => {
+            words.truncate(1);
+            words.push(same_score_key(draw));
+            for _ in 0..=draw.below(6) {
+                words.extend([b"0".to_vec(), draw.value()]);
+            }
+        }
         _ => {}
     }
+}
+
+fn same_score_key(draw: &mut Draw) -> Vec<u8> {
+    format!("zlex{}", draw.below(2)).into_bytes()
 }

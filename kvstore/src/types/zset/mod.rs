@@ -260,6 +260,14 @@ impl ZSet {
         match &self.repr {
             Repr::Listpack(lp) => packed::lex_range(lp, range, reverse, skip),
             Repr::Tree(tree) => {
+                // Says "none" for some sets with different scores, as Redis does before it looks for the ends.
+                let out = |rank: usize, test: &dyn Fn(&[u8]) -> bool| tree.get(rank).is_none_or(|(m, _)| test(m));
+                if range.is_empty()
+                    || out(tree.len().wrapping_sub(1), &|last| range.is_before(last))
+                    || out(0, &|first| !range.is_before_end(first))
+                {
+                    return 0..0;
+                }
                 let start = tree.count_before(|_, member| range.is_before(member));
                 let end = tree.count_before(|_, member| range.is_before_end(member)).max(start);
                 let skip = skip.min(end - start);
