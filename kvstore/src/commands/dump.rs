@@ -127,6 +127,9 @@ fn restore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         return Err(Error::Fixed("ERR Invalid TTL value, must be >= 0"));
     }
     let body = verified(payload).ok_or(Error::Fixed("ERR DUMP payload version or checksum are wrong"))?;
+    if !ctx.affordable(payload.len().saturating_mul(2)) {
+        return Err(Error::OutOfMemory);
+    }
     let config = &ctx.core.config;
     let limits = Limits { list: config.list_limit, hash: config.hash, set: config.set, zset: config.zset };
     let loaded = value(body, &limits)?;

@@ -11,6 +11,9 @@ use crate::types::list::{End, List, NodeLimit, Run};
 /// Copies of elements beyond this size are made only if there is memory for them twice.
 const LARGE_ELEMENT: usize = 8192;
 
+/// What an element takes beside its own bytes, at most, when it is one of many.
+const ENTRY_COST: usize = 16;
+
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -322,6 +325,10 @@ fn push_args(
 fn push(ctx: &mut Ctx<'_>, end: End, only_existing: bool) -> Result<(), Error> {
     let key = ctx.arg(1);
     let limit = ctx.list_limit();
+    // Nodes grow by a few bytes at a time, but how many of them a client asks for is up to it.
+    if !ctx.affordable(ctx.args.iter_from(2).map(|element| element.len() + ENTRY_COST).sum()) {
+        return Err(Error::OutOfMemory);
+    }
     let len = if only_existing {
         let Some(list) = ctx.keys.list_mut(key)? else {
             ctx.reply.int(0);

@@ -358,6 +358,9 @@ fn store(
     destination: &[u8],
 ) -> Result<(), Error> {
     let limit = ctx.list_limit();
+    if !ctx.affordable(rows.text.len() + window.len() * size_of::<Row>()) {
+        return Err(Error::OutOfMemory);
+    }
     let mut list = List::new_quicklist(limit);
     for row in &rows.rows[window] {
         let element = rows.text(row.element);

@@ -2,6 +2,7 @@
 //! payload can use them as they are; and the quicklist, a sequence of such runs.
 
 pub mod bulks;
+mod entry;
 pub mod intset;
 pub mod listpack;
 pub mod quicklist;

@@ -241,7 +241,7 @@ impl Hash {
     /// A copy of the hash.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let repr = match &self.repr {
-            Repr::Listpack(lp) => Repr::Listpack(lp.clone()),
+            Repr::Listpack(lp) => Repr::Listpack(lp.try_clone()?),
             Repr::Table(table) => {
                 let mut copy = Table::new(table.hashing());
                 for item in table.iter() {

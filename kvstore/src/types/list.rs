@@ -278,7 +278,7 @@ impl List {
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         Ok(Self {
             repr: match &self.repr {
-                Repr::Listpack(lp) => Repr::Listpack(lp.clone()),
+                Repr::Listpack(lp) => Repr::Listpack(lp.try_clone()?),
                 Repr::Quicklist(ql) => Repr::Quicklist(Box::new(ql.try_clone()?)),
             },
         })

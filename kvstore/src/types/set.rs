@@ -360,7 +360,7 @@ impl Set {
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         let repr = match &self.repr {
             Repr::Intset(set) => Repr::Intset(set.clone()),
-            Repr::Listpack(lp) => Repr::Listpack(lp.clone()),
+            Repr::Listpack(lp) => Repr::Listpack(lp.try_clone()?),
             Repr::Table(table) => {
                 let mut copy = Table::new(table.hashing());
                 for member in table.iter() {

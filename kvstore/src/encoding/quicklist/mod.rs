@@ -454,7 +454,7 @@ impl Quicklist {
         let mut copy = Self::new(self.limit);
         for node in self.nodes() {
             copy.append_node(match node {
-                Node::Packed(lp) => Node::Packed(lp.clone()),
+                Node::Packed(lp) => Node::Packed(lp.try_clone()?),
                 Node::Plain(bytes) => Node::Plain(boxed_bytes(bytes)?),
             });
         }

@@ -118,7 +118,7 @@ impl ZSet {
     /// A copy in the same encoding.
     pub fn try_clone(&self) -> Result<Self, OutOfMemory> {
         Ok(match &self.repr {
-            Repr::Listpack(lp) => Self { repr: Repr::Listpack(lp.clone()) },
+            Repr::Listpack(lp) => Self { repr: Repr::Listpack(lp.try_clone()?) },
             Repr::Tree(tree) => {
                 let mut copy = Tree::new(tree.hashing());
                 for (member, score) in tree.iter(0..tree.len()) {
