@@ -320,7 +320,7 @@ impl Conn {
             // At once: of the acknowledgements behind this one, each is to let a new segment out (RFC 6582 3.2).
             self.egress(host, nic, now_us);
         }
-        if segment.flags & ACK != 0 {
+        if self.rtt_mark.is_some() || self.probe_at_us != u64::MAX {
             self.note_ack(now_us, segment.ack);
         }
         // An acknowledgement of all that was sent, with nothing waiting, calls for nothing: the most frequent segment
@@ -425,7 +425,7 @@ impl Conn {
     pub(crate) fn egress<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
         let snd_nxt = self.link.snd_nxt;
         let egress = self.send(host, nic, now_us);
-        if self.link.snd_nxt != snd_nxt {
+        if self.link.snd_nxt.wrapping_sub(snd_nxt) >= self.segment_len(host) {
             self.note_sent(host, now_us);
         }
         egress

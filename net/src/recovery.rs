@@ -81,7 +81,7 @@ impl Conn {
         true
     }
 
-    /// Something was sent: measures the round trip, and sets when to probe. What is no more than one segment is left alone,
+    /// A full segment or more was sent: measures the round trip, and sets when to probe. What is no more than one segment is left alone,
     /// for its acknowledgement may be delayed.
     pub(crate) fn note_sent(&mut self, host: &Host, now_us: u64) {
         if self.link.snd_nxt.wrapping_sub(self.una()) <= self.segment_len(host) {
@@ -94,7 +94,6 @@ impl Conn {
     }
 
     /// The peer acknowledged something.
-    #[inline]
     pub(crate) fn note_ack(&mut self, now_us: u64, ack: u32) {
         if let Some((seq, since_us)) = self.rtt_mark
             && !before(ack, seq)

@@ -25,7 +25,8 @@ pub enum Fate {
     /// Stay open.
     #[default]
     Open,
-    /// Send what is queued, then FIN; input is no longer read.
+    /// Send what is queued, then FIN; input is no longer read. Once all output is in the send buffer the stack calls
+    /// [`closed`](Service::closed) and sees to the rest of the farewell alone.
     CloseAfterOutput,
     /// Reset at once; queued output is dropped.
     Abort,
@@ -41,7 +42,8 @@ pub trait Service {
 
     /// Bytes arrived, in order, contiguous; the slice lies in the receive ring and is valid for this call only. Returns
     /// how many were taken. Those not taken are offered again after the next [`next_ready`](Service::next_ready) that
-    /// names the connection or with the next arrival, and fill the receive window meanwhile (back-pressure).
+    /// names the connection or with the next arrival, and fill the receive window meanwhile (back-pressure). All frames of
+    /// a turn are processed before the first call, so a pipeline comes in as few pieces as possible.
     fn received(&mut self, conn: ConnId, bytes: &[u8]) -> usize;
 
     /// The peer has sent FIN and everything before it has been received.
