@@ -5,8 +5,9 @@
 //! doubling above), found by a bitmap. Both operations are O(1), and a span of any length is taken without rounding to
 //! a power of two: see `docs/decisions/heap.md` for why this and not binary buddies.
 //!
-//! Small spans come from the low end of a free span and large ones from the high end, so that what stays (slabs of
-//! long-lived objects) gathers below and large values find room above.
+//! Small spans fill small holes first; then they come from the low end of the lowest of the long free spans, and large ones
+//! from the high end of the shortest that fits. What stays after memory was full and was emptied again (buffers of
+//! connections that were made meanwhile) then lies at the ends, and the middle is free for large values.
 
 use crate::classes::{FRAME, FRAME_SHIFT};
 
@@ -18,6 +19,9 @@ pub const NIL: FrameId = u32::MAX;
 
 /// Spans of this many frames and more are taken from the high end.
 const LARGE: u32 = 64;
+
+/// The first list of such spans.
+const LARGE_BIN: usize = 32;
 
 /// Entries of a list searched when no list of surely long enough spans has any.
 const SEARCH_LIMIT: usize = 256;
@@ -242,8 +246,22 @@ impl Spans {
             n += right.len;
         }
         self.tag(first, n, Kind::Free);
-        let bin = bin_of(n);
+        self.link(first, bin_of(n));
+    }
+
+    /// Hangs a free span into its list: at the head if it is the lowest so far, else behind the head.
+    fn link(&mut self, first: FrameId, bin: usize) {
         let head = self.heads[bin];
+        if head < first {
+            let second = self.at(head).next;
+            self.at(head).next = first;
+            let frame = self.at(first);
+            (frame.prev, frame.next) = (head, second);
+            if second != NIL {
+                self.at(second).prev = first;
+            }
+            return;
+        }
         self.at(first).next = head;
         if head != NIL {
             self.at(head).prev = first;
@@ -292,17 +310,14 @@ impl Spans {
     /// A free span of at least `n` frames.
     fn find(&self, n: u32) -> Option<FrameId> {
         let sure = bin_above(n);
-        let mut word = sure / 64;
-        let mut bits = self.occupied.get(word).copied().unwrap_or(0) & (u64::MAX << (sure % 64));
-        loop {
-            if bits != 0 {
-                return Some(self.heads[word * 64 + bits.trailing_zeros() as usize]);
+        if n < LARGE {
+            let small = self.bins_from(sure).next().filter(|&bin| bin < LARGE_BIN);
+            let lowest = || self.bins_from(sure).map(|bin| self.heads[bin]).min();
+            if let Some(found) = small.map(|bin| self.heads[bin]).or_else(lowest) {
+                return Some(found);
             }
-            word += 1;
-            match self.occupied.get(word) {
-                Some(&next) => bits = next,
-                None => break,
-            }
+        } else if let Some(bin) = self.bins_from(sure).next() {
+            return Some(self.heads[bin]);
         }
         // Nothing surely fits; the request's own list may still hold a span that is long enough.
         let bin = bin_of(n);
@@ -322,6 +337,21 @@ impl Spans {
             at = frame.next;
         }
         None
+    }
+
+    /// The lists from `bin` on that have spans, shortest spans first.
+    fn bins_from(&self, bin: usize) -> impl Iterator<Item = usize> {
+        let mut word = bin / 64;
+        let mut bits = self.occupied.get(word).copied().unwrap_or(0) & (u64::MAX << (bin % 64));
+        core::iter::from_fn(move || {
+            while bits == 0 {
+                word += 1;
+                bits = *self.occupied.get(word)?;
+            }
+            let bit = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            Some(word * 64 + bit)
+        })
     }
 
     fn unlink(&mut self, first: FrameId, len: u32) {
@@ -401,6 +431,7 @@ mod tests {
             n += 1 + n / 64;
         }
         assert!(bin_of(u32::MAX) < BINS);
+        assert_eq!(bin_of(LARGE), LARGE_BIN);
     }
 
     fn spans(frames: usize) -> (Spans, Vec<u8>) {

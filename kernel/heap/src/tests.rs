@@ -202,7 +202,7 @@ fn freed_memory_finds_its_way_to_other_sizes() {
             }
         }
     }
-    let big = Block::new(heap, 24 << 20, 8, 5).expect("a third of memory in one piece");
+    let big = Block::new(heap, 32 << 20, 8, 5).expect("half of memory in one piece");
     big.free(heap);
     for block in stay {
         block.free(heap);
