@@ -1,7 +1,7 @@
 //! Feeds the engine pipelines of one kind of request, without sockets: for instruction counts under callgrind.
 //!
-//! usage: `valgrind --tool=callgrind engine_cost COMMAND ROUNDS DEPTH KEYS`, with COMMAND get, set, incr, ping, mset or
-//! lrange. Prints how many requests were served; the difference of two runs with different ROUNDS is their cost.
+//! usage: `valgrind --tool=callgrind engine_cost COMMAND ROUNDS DEPTH KEYS`, with COMMAND get, set, incr, ping, mset, lpush,
+//! lpop, hset, sadd, spop or lrange. Prints how many requests were served; the difference of two runs with different ROUNDS is their cost.
 
 use barium_heap::host::ProcessHeap;
 use barium_kvstore::machine::{Identity, Machine};
@@ -82,6 +82,11 @@ fn main() {
                     "set" => request(&["SET", &key, "xxx"]),
                     "incr" => request(&["INCR", &format!("counter:{key}")]),
                     "ping" => request(&["PING"]),
+                    "lpush" => request(&["LPUSH", "pushed", "xxx"]),
+                    "lpop" => request(&["LPOP", "mylist"]),
+                    "hset" => request(&["HSET", "myhash", &format!("field:{key}"), "xxx"]),
+                    "sadd" => request(&["SADD", "myset", &format!("element:{key}")]),
+                    "spop" => request(&["SPOP", "myset"]),
                     "lrange" => request(&["LRANGE", "mylist", "0", "599"]),
                     "mset" => {
                         let mut words = vec!["MSET"];
