@@ -92,6 +92,20 @@ impl Bench {
         assert_eq!(taken, request.len());
     }
 
+    /// Feeds bytes as they are and then serves whoever wants input; returns how many were taken.
+    pub fn feed(&mut self, client: ClientId, bytes: &[u8]) -> usize {
+        let taken = self.server.feed(client, bytes);
+        while let Some(id) = self.server.next_ready() {
+            self.server.feed(id, &[]);
+        }
+        taken
+    }
+
+    /// The server itself.
+    pub const fn server(&mut self) -> &mut Server {
+        &mut self.server
+    }
+
     /// What a session has to read.
     pub fn read(&mut self, client: ClientId) -> String {
         let raw = self.read_raw(client);
@@ -103,7 +117,8 @@ impl Bench {
         replies.join(" ")
     }
 
-    fn read_raw(&mut self, client: ClientId) -> Vec<u8> {
+    /// What a session has to read, as it is.
+    pub fn read_raw(&mut self, client: ClientId) -> Vec<u8> {
         let mut raw = Vec::new();
         loop {
             let piece = self.server.output(client).to_vec();

@@ -38,6 +38,9 @@ impl Server {
 
     /// Closes a session whose output is beyond the limits of its class.
     pub(super) fn check_output(&mut self, session: &mut Session) {
+        if session.client.fate == Fate::Abort {
+            return;
+        }
         let limit = self.core.config.output_limits[usize::from(session.client.is_subscribed()) * 2];
         // By what the user set, everything that waits counts, values that are sent from where they lie with it.
         let queued = session.out.len() as u64;

@@ -8,6 +8,8 @@ pub(crate) mod dispatch;
 mod feed;
 mod followups;
 mod housekeeping;
+#[cfg(test)]
+mod tests;
 
 use crate::commands::table::Index;
 use crate::config::Config;
