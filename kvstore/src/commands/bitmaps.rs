@@ -216,6 +216,13 @@ fn bit_range(len: usize, start: i64, end: i64, bits: bool) -> Option<(u64, u64)>
     Some((r.start as u64 * scale, r.end as u64 * scale))
 }
 
+/// BITPOS's range: like [`bit_range`], but two negative numbers in the wrong order are clamped first, as Redis does.
+fn search_range(len: usize, start: i64, end: i64, bits: bool) -> Option<(u64, u64)> {
+    let clamp = |at: i64, total: i64| if at < 0 { (total + at).max(0) } else { at };
+    let total = if bits { len as i64 * 8 } else { len as i64 };
+    bit_range(len, clamp(start, total), clamp(end, total), bits)
+}
+
 fn bitcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let given = match ctx.argc() {
         2 => None,
@@ -297,7 +304,7 @@ fn bitpos(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let end = if end_given { ctx.int(4)? } else { -1 };
     let Some(value) = ctx.keys.string_for_write(ctx.args.get(1))? else { return Ok(()) };
     let bytes = value.bytes(&mut buf);
-    let found = match bit_range(bytes.len(), start, end, bits) {
+    let found = match search_range(bytes.len(), start, end, bits) {
         None => -1,
         Some((from, to)) => match position(bytes, on, from, to) {
             Some(at) => at as i64,

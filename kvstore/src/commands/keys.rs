@@ -290,10 +290,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// A number of a database; `range_error` is said if there is no such database.
 pub(super) fn database(ctx: &Ctx<'_>, index: usize, range_error: &'static str) -> Result<usize, Error> {
-    let n = ctx.int(index)?;
-    if i32::try_from(n).is_err() {
-        return Err(Error::Fixed("ERR value is out of range, value must between -2147483648 and 2147483647"));
-    }
+    let n = ctx.int_in(index, i32::MIN.into(), i32::MAX.into())?;
     usize::try_from(n).ok().filter(|n| *n < ctx.keys.space.dbs.len()).ok_or(Error::Fixed(range_error))
 }
 
