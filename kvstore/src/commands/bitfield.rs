@@ -136,7 +136,7 @@ impl IntType {
     }
 
     /// The value that the low bits stand for.
-    const fn from_bits(self, raw: u64) -> i64 {
+    const fn value_of(self, raw: u64) -> i64 {
         let shift = 64 - self.bits;
         if self.signed { ((raw << shift) as i64) >> shift } else { ((raw << shift) >> shift) as i64 }
     }
@@ -149,7 +149,7 @@ impl IntType {
         match overflow {
             Overflow::Fail => None,
             Overflow::Saturate => Some(if value > self.max() { self.max() } else { self.min() } as i64),
-            Overflow::Wrap => Some(self.from_bits(value as u64)),
+            Overflow::Wrap => Some(self.value_of(value as u64)),
         }
     }
 
@@ -158,7 +158,7 @@ impl IntType {
             let byte = bytes.get((at >> 3) as usize).copied().unwrap_or(0);
             raw << 1 | u64::from(byte >> (7 - (at & 7)) & 1)
         });
-        self.from_bits(raw)
+        self.value_of(raw)
     }
 
     fn write(self, bytes: &mut [u8], offset: u64, value: i64) {

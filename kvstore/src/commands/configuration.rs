@@ -94,7 +94,7 @@ fn config_get(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn config_set(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    if ctx.argc() % 2 != 0 {
+    if !ctx.argc().is_multiple_of(2) {
         return Err(Error::Fixed("ERR wrong number of arguments for 'config|set' command"));
     }
     let pairs: Vec<(&[u8], &[u8])> =

@@ -391,7 +391,7 @@ fn debug_protocol(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
         b"string" => r.bulk(b"Hello World"),
         b"integer" => r.int(12345),
-        b"double" => r.double(3.141),
+        b"double" => r.double(3141.0 / 1000.0),
         b"null" => r.null(),
         b"array" => {
             r.array(3);

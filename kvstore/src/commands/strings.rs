@@ -426,15 +426,10 @@ fn set_generic(ctx: &mut Ctx<'_>, value: usize, o: &SetOptions) -> Result<(), Er
     if o.get {
         get_generic(ctx, key)?;
     }
-    let (set_ok, not_set): (fn(&mut Ctx<'_>), fn(&mut Ctx<'_>)) = if o.get {
-        (|_| {}, |_| {})
-    } else if ctx.command.name == "setnx" {
-        (|c| c.reply.int(1), |c| c.reply.int(0))
-    } else {
-        (|c| c.reply.ok(), |c| c.reply.null())
-    };
     if (o.if_absent || o.if_present) && ctx.keys.exists(key) == o.if_absent {
-        not_set(ctx);
+        if !o.get {
+            set_reply(ctx, false);
+        }
         return Ok(());
     }
     let stored = ctx.keys.set_string(key, new_value(&ctx.args, value), o.keep_ttl || deadline.is_some());
@@ -463,8 +458,19 @@ fn set_generic(ctx: &mut Ctx<'_>, value: usize, o: &SetOptions) -> Result<(), Er
             ctx.effect(&[b"SET", key, bytes]);
         }
     }
-    set_ok(ctx);
+    if !o.get {
+        set_reply(ctx, true);
+    }
     Ok(())
+}
+
+/// Says whether the value was stored, as the command says it.
+fn set_reply(ctx: &mut Ctx<'_>, stored: bool) {
+    match (ctx.command.name, stored) {
+        ("setnx", _) => ctx.reply.int(i64::from(stored)),
+        (_, true) => ctx.reply.ok(),
+        (_, false) => ctx.reply.null(),
+    }
 }
 
 fn setnx(ctx: &mut Ctx<'_>) -> Result<(), Error> {
@@ -483,7 +489,6 @@ fn psetex(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn getset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let key = ctx.args.get(1);
-    // The new value is stored first if there is none yet, so that a lack of memory can still be said.
     get_generic(ctx, key)?;
     if ctx.keys.set_string(key, new_value(&ctx.args, 2), false).is_err() {
         return Ok(());
@@ -577,7 +582,7 @@ fn msetnx(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn mset_generic(ctx: &mut Ctx<'_>, if_absent: bool) -> Result<(), Error> {
-    if ctx.argc() % 2 == 0 {
+    if ctx.argc().is_multiple_of(2) {
         return Err(error_text!("ERR wrong number of arguments for '{}' command", ctx.command.name));
     }
     if if_absent {

@@ -112,7 +112,7 @@ const CLASSES: [&[&str]; 3] = [&["normal"], &["slave", "replica"], &["pubsub"]];
 
 fn parse_output_limits(text: &[u8], old: [OutputLimit; 3]) -> Result<[OutputLimit; 3], String> {
     let words: Vec<&[u8]> = text.split(|b| *b == b' ').filter(|w| !w.is_empty()).collect();
-    if words.is_empty() || words.len() % 4 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
     let mut limits = old;

@@ -346,7 +346,7 @@ impl Parser {
             }
         }
         match self.header(buffer) {
-            Header::Number(n) if n <= MAX_BULK_UNAUTHENTICATED && n >= 0 => Ok(n as usize),
+            Header::Number(n) if (0..=MAX_BULK_UNAUTHENTICATED).contains(&n) => Ok(n as usize),
             Header::Number(n) if n < 0 || n > limits.max_bulk => {
                 Err(self.protocol("ERR Protocol error: invalid bulk length"))
             }
