@@ -85,6 +85,9 @@ pub struct Stats {
     pub longest: usize,
 }
 
+/// Memory from which on each class has a slab of its own from the beginning (1 MiB in all).
+const HOMES_FROM: usize = 96 << 20;
+
 /// Holds the lock; notes at its end what is held then.
 struct Central<'a> {
     slabs: Guard<'a, Slabs>,
@@ -152,8 +155,13 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
     /// # Safety
     /// The address ranges must be disjoint, mapped, writable, used by nothing else, and stay so for ever.
     pub unsafe fn init(&self, regions: &[Range<usize>]) -> bool {
+        let mut central = self.central();
         // SAFETY: the caller vouches for the regions.
-        unsafe { self.central().slabs.spans.init(regions) }
+        let ready = unsafe { central.slabs.spans.init(regions) };
+        if ready && central.slabs.spans.total_frames() * FRAME >= HOMES_FROM {
+            central.slabs.make_homes();
+        }
+        ready
     }
 
     /// Bytes handed out: size-class bytes and whole frames. A sum over the slots, no lock.

@@ -74,11 +74,23 @@ impl Slabs {
         } else {
             let n = u32::from(SLAB_FRAMES[class]);
             let slab = self.spans.take(n, 1)?;
-            self.spans.claim_slab(slab, n, class as u8);
+            self.spans.claim_slab(slab, n, class as u8, Kind::Slab);
             slab
         };
         self.link(class, slab);
         Some(slab)
+    }
+
+    /// Makes a slab of each class that stays when it is empty, while memory is. The few long-lived objects of a class that
+    /// the data does not use then lie here, at the low end, and not wherever room was left when they were made: one of them
+    /// in the middle of memory would be in the way of large values for good.
+    pub fn make_homes(&mut self) {
+        for (class, &frames) in SLAB_FRAMES.iter().enumerate() {
+            let n = u32::from(frames);
+            let Some(slab) = self.spans.take(n, 1) else { return };
+            self.spans.claim_slab(slab, n, class as u8, Kind::Home);
+            self.link(class, slab);
+        }
     }
 
     /// Gives one object back to its slab.
@@ -94,7 +106,7 @@ impl Slabs {
         }
         let start = self.spans.address(slab);
         let head = self.spans.at(slab);
-        debug_assert!(head.kind == Kind::Slab && head.used > 0);
+        debug_assert!(matches!(head.kind, Kind::Slab | Kind::Home) && head.used > 0);
         let class = head.class as usize;
         let (free, carved) = head.objects();
         let was_full =
@@ -103,7 +115,7 @@ impl Slabs {
         unsafe { *object.cast::<u16>() = free };
         head.set_objects(((address - start) / 8) as u16, carved);
         head.used -= 1;
-        let empty = head.used == 0;
+        let empty = head.used == 0 && head.kind == Kind::Slab;
         if was_full && !empty {
             self.link(class, slab);
         } else if empty {
@@ -133,8 +145,18 @@ impl Slabs {
         any
     }
 
+    /// Lists a slab: first if it is the lowest so far, else behind the first.
     fn link(&mut self, class: usize, slab: FrameId) {
         let next = self.partial[class];
+        if next < slab {
+            let second = core::mem::replace(&mut self.spans.at(next).next, slab);
+            let frame = self.spans.at(slab);
+            (frame.prev, frame.next) = (next, second);
+            if second != NIL {
+                self.spans.at(second).prev = slab;
+            }
+            return;
+        }
         let head = self.spans.at(slab);
         head.next = next;
         head.prev = NIL;
@@ -166,7 +188,8 @@ impl Slabs {
             let mut prev = NIL;
             while at != NIL {
                 let frame = *self.spans.at(at);
-                assert_eq!((frame.kind, frame.class as usize, frame.prev), (Kind::Slab, class, prev));
+                assert!(matches!(frame.kind, Kind::Slab | Kind::Home));
+                assert_eq!((frame.class as usize, frame.prev), (class, prev));
                 let (mut free, carved) = frame.objects();
                 let mut free_count = 0;
                 while free != NO_OBJECT {
@@ -175,7 +198,7 @@ impl Slabs {
                     free = unsafe { *((self.spans.address(at) + free as usize * 8) as *const u16) };
                 }
                 assert_eq!(frame.used as usize + free_count, carved as usize * 8 / size as usize);
-                assert!(frame.used > 0);
+                assert!(frame.used > 0 || frame.kind == Kind::Home);
                 prev = at;
                 at = frame.next;
             }

@@ -5,9 +5,9 @@
 //! doubling above), found by a bitmap. Both operations are O(1), and a span of any length is taken without rounding to
 //! a power of two: see `docs/decisions/heap.md` for why this and not binary buddies.
 //!
-//! Small spans fill small holes first; then they come from the low end of the lowest of the long free spans, and large ones
-//! from the high end of the shortest that fits. What stays after memory was full and was emptied again (buffers of
-//! connections that were made meanwhile) then lies at the ends, and the middle is free for large values.
+//! Small spans come from the low end of the lowest free span (of those that head a list), large ones from the high end of the
+//! shortest that fits: what stays after memory was full and was emptied again (buffers of connections that were made
+//! meanwhile) then lies at the ends, and the middle is free for large values.
 
 use crate::classes::{FRAME, FRAME_SHIFT};
 
@@ -19,9 +19,6 @@ pub const NIL: FrameId = u32::MAX;
 
 /// Spans of this many frames and more are taken from the high end.
 const LARGE: u32 = 64;
-
-/// The first list of such spans.
-const LARGE_BIN: usize = 32;
 
 /// Entries of a list searched when no list of surely long enough spans has any.
 const SEARCH_LIMIT: usize = 256;
@@ -44,6 +41,8 @@ pub enum Kind {
     Used,
     /// First frame of a slab.
     Slab,
+    /// First frame of a slab that stays when it is empty.
+    Home,
     /// Further frame of a slab; its `next` names the first.
     SlabBody,
 }
@@ -297,13 +296,13 @@ impl Spans {
         true
     }
 
-    /// Turns a used span into a slab of `class` without objects handed out.
-    pub fn claim_slab(&mut self, first: FrameId, n: u32, class: u8) {
+    /// Turns a used span into a slab of `class` without objects handed out. `kind`: [`Kind::Slab`] or [`Kind::Home`].
+    pub fn claim_slab(&mut self, first: FrameId, n: u32, class: u8, kind: Kind) {
         for id in first + 1..first + n {
             *self.at(id) = Frame { next: first, ..Frame::new(Kind::SlabBody, 0) };
         }
         let head = self.at(first);
-        *head = Frame { class, ..Frame::new(Kind::Slab, 0) };
+        *head = Frame { class, ..Frame::new(kind, 0) };
         head.set_objects(NO_OBJECT, 0);
     }
 
@@ -311,10 +310,9 @@ impl Spans {
     fn find(&self, n: u32) -> Option<FrameId> {
         let sure = bin_above(n);
         if n < LARGE {
-            let small = self.bins_from(sure).next().filter(|&bin| bin < LARGE_BIN);
-            let lowest = || self.bins_from(sure).map(|bin| self.heads[bin]).min();
-            if let Some(found) = small.map(|bin| self.heads[bin]).or_else(lowest) {
-                return Some(found);
+            let lowest = self.bins_from(sure).map(|bin| self.heads[bin]).min();
+            if lowest.is_some() {
+                return lowest;
             }
         } else if let Some(bin) = self.bins_from(sure).next() {
             return Some(self.heads[bin]);
@@ -431,7 +429,6 @@ mod tests {
             n += 1 + n / 64;
         }
         assert!(bin_of(u32::MAX) < BINS);
-        assert_eq!(bin_of(LARGE), LARGE_BIN);
     }
 
     fn spans(frames: usize) -> (Spans, Vec<u8>) {

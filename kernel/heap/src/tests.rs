@@ -314,3 +314,31 @@ fn every_class_can_be_filled_and_emptied() {
     }
     everything_is_back(heap);
 }
+
+/// Long-lived objects of other classes, made while memory is nearly full, do not lie in the middle afterwards.
+#[test]
+#[cfg_attr(miri, ignore = "too slow")]
+fn what_stays_leaves_room_for_a_large_value() {
+    let heap = heap(128 << 20);
+    let mut random = Random(77);
+    let mut stay: Vec<Block> = Vec::new();
+    for round in 0..3 {
+        for size in [8192 + 24, (1 << 20) + 24] {
+            let mut blocks: Vec<Block> = Vec::new();
+            while heap.used() < 110 << 20 {
+                blocks.push(Block::new(heap, size, 8, 1).expect("below the limit"));
+                if random.below(40) == 0 {
+                    if stay.len() > 60 {
+                        stay.swap_remove(random.below(60)).free(heap);
+                    }
+                    stay.push(Block::new(heap, 16 + random.below(400), 8, 2).expect("below the limit"));
+                }
+            }
+            while !blocks.is_empty() {
+                blocks.swap_remove(random.below(blocks.len())).free(heap);
+            }
+            let big = Block::new(heap, 90 << 20, 8, 3);
+            big.unwrap_or_else(|| panic!("round {round}, {size}: {:?}", heap.stats())).free(heap);
+        }
+    }
+}
