@@ -306,6 +306,11 @@ impl Conn {
         } else if !before(segment.seq, self.rcv_next) {
             self.peer_window = segment.window;
         }
+        if segment.window == 0 && segment.ack == self.link.snd_nxt && self.link.snd_nxt != self.snd_end {
+            // Our FIN is acknowledged: a closed window means nothing any more, but in FIN-WAIT-2 smoltcp's probe timer,
+            // once it ran out, would make it send acknowledgements without end.
+            frame[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&[0, 1]);
+        }
         let end = segment.seq.wrapping_add(segment.payload_len as u32);
         // A segment beyond the window is none of ours to remember.
         if before(self.rcv_max, end) && end.wrapping_sub(self.rcv_next) as usize <= self.rx_capacity {
@@ -434,7 +439,7 @@ impl Conn {
     fn send<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
         let now = scaled(now_us);
         while self.need_egress {
-            let before = self.link.sent;
+            let before = (self.link.sent, self.link.snd_nxt, self.link.retransmits);
             // In the middle of much data a segment that is not full would only be an effect of the congestion window.
             let nagle = self.output_left || self.unsent() >= self.segment_len(host);
             if nagle != self.nagle {
@@ -446,12 +451,14 @@ impl Conn {
             if port.blocked {
                 return Egress::Blocked;
             }
-            // Once everything queued has gone out there is no point in asking smoltcp again.
+            // Once everything queued has gone out there is no point in asking smoltcp again, nor after a segment that
+            // took no sequence number.
             let rest = self.link.snd_nxt != self.snd_end || self.link.rewound || self.closing();
-            if self.link.sent != before {
+            let moved = (self.link.snd_nxt, self.link.retransmits) != (before.1, before.2);
+            if self.link.sent != before.0 {
                 self.owes_ack = false;
             }
-            self.need_egress = self.link.sent != before && rest;
+            self.need_egress = moved && rest;
         }
         self.congested = self.unsent() > 0 && {
             let window = usize::from(self.peer_window) << self.options.window_scale.unwrap_or(0);

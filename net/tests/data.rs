@@ -410,3 +410,30 @@ fn a_closing_connection_lives_as_long_as_its_peer_takes_something() {
     }
     assert_eq!((bench.stack.connections(), bench.service.closed), (0, 1));
 }
+
+#[test]
+fn a_closed_window_after_our_fin_is_no_reason_to_send() {
+    let mut bench = Bench::new(config());
+    let mut p = opened(&mut bench);
+    p.window = 0;
+    p.say(&mut bench, ACK, &[]);
+    push(&mut bench, b"bye");
+    bench.poll();
+    let (id, conn) = only(&mut bench);
+    conn.fate = barium_net::Fate::CloseAfterOutput;
+    bench.service.ready.push(id);
+    bench.poll();
+    // The probes get through, the window stays closed; all is acknowledged, FIN and all.
+    let mut frames = 0;
+    for _ in 0..300 {
+        for (_, frame) in bench.pass(100_000) {
+            frames += 1;
+            p.hear(vec![frame]);
+            bench.nic.rx.push_back(p.seg(ACK, &[]).frame(p.addr));
+        }
+    }
+    assert!(frames < 40, "{frames}");
+    let sent = bench.pass(200_000_000);
+    assert!(sent.len() < 20, "{}", sent.len());
+    assert_eq!(bench.stack.connections(), 0);
+}

@@ -3,7 +3,7 @@
 
 pub mod raw;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use barium_net::{AddressMode, Config, ConnId, Endpoint, Fate, Service, Stack, Turn};
 use barium_nic::Nic;
@@ -34,7 +34,7 @@ pub struct EchoConn {
 /// Sends back what it gets.
 #[derive(Default)]
 pub struct Echo {
-    pub conns: HashMap<ConnId, EchoConn>,
+    pub conns: BTreeMap<ConnId, EchoConn>,
     pub opened: usize,
     pub closed: usize,
     pub refuse: bool,
