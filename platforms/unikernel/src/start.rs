@@ -89,21 +89,15 @@ fn engine(machine: &Machine, options: &Options<'_>, budget: Budget) -> Option<Se
     };
     let mut parameters: Vec<(&str, &str)> = Vec::from([("maxmemory", &*max_memory), ("port", &*port)]);
     parameters.extend(&options.engine);
-    let mut refused = match start(&parameters) {
-        Ok(server) => return Some(server),
-        Err(error) => error,
-    };
-    // One of them is wrong: those that are wrong by themselves are left out.
+    if let Ok(server) = start(&parameters) {
+        return Some(server);
+    }
+    // One of them is wrong: those that are wrong by themselves are said and left out.
     parameters.retain(|&(name, value)| {
         let alone: Result<_, String> = start(&[(name, value)]).map(drop);
         alone.map_err(|error| announce!("{name}={value}: {}", error.trim_start_matches("ERR "))).is_ok()
     });
-    match start(&parameters) {
-        Ok(server) => return Some(server),
-        Err(error) => refused = error,
-    }
-    announce!("the engine does not start: {refused}");
-    None
+    start(&parameters).map_err(|error| announce!("the engine does not start: {error}")).ok()
 }
 
 /// The stack's parameters.
