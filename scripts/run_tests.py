@@ -46,8 +46,8 @@ def test_stages():
 def ci_stages():
     """What `make ci` adds: rules, the long tests, the instruction counts, all of redis-benchmark once."""
     return [
-        [Step("lint", ["scripts/lint.sh"], 900)],
         *test_stages(),
+        [Step("lint", ["scripts/lint.sh"], 900)],
         [Step("long x86_64", PYTEST + ["--arch", "x86_64", "--long", "-m", "long"], 1500),
          Step("long aarch64", PYTEST + ["--arch", "aarch64", "--long", "-m", "long"], 1500)],
         [Step("differential long", ["scripts/differential.sh"], 900, environment={"SECONDS_EACH": "60"})],
