@@ -166,7 +166,12 @@ impl Service for Engine {
 
     #[inline]
     fn next_ready(&mut self) -> Option<ConnId> {
-        self.woken.take().or_else(|| self.ready())
+        let conn = self.woken.take().or_else(|| self.ready())?;
+        // The session may keep input behind a command that waited; the stack offers only what it has itself.
+        if let Some(id) = self.session(conn) {
+            self.server.feed(id, &[]);
+        }
+        Some(conn)
     }
 }
 
