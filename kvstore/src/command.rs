@@ -18,6 +18,8 @@ pub enum Group {
     Connection,
     Server,
     Bitmap,
+    Geo,
+    HyperLogLog,
 }
 
 impl Group {
@@ -35,6 +37,8 @@ impl Group {
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Bitmap => "bitmap",
+            Group::Geo => "geo",
+            Group::HyperLogLog => "hyperloglog",
         }
     }
 }

@@ -57,6 +57,8 @@ pub struct Config {
     pub list_limit: NodeLimit,
     /// Limits of compact hashes.
     pub hash: HashLimits,
+    /// `hll-sparse-max-bytes`.
+    pub hll_sparse_max_bytes: usize,
     /// Limits of compact sets.
     pub set: SetLimits,
     /// Limits of compact sorted sets.
@@ -84,6 +86,7 @@ impl Config {
             latency_threshold_ms: 0,
             list_limit: NodeLimit::new(-2),
             hash: HashLimits { listpack_entries: 0, listpack_value: 0, hashing },
+            hll_sparse_max_bytes: 0,
             set: SetLimits { intset_entries: 0, listpack_entries: 0, listpack_value: 0, hashing },
             zset: ZSetLimits { listpack_entries: 0, listpack_value: 0, hashing },
             debug_command: false,
@@ -182,6 +185,7 @@ impl Config {
         self.list_limit = NodeLimit::new(self.number("list-max-listpack-size"));
         self.hash.listpack_entries = self.number("hash-max-listpack-entries") as usize;
         self.hash.listpack_value = self.number("hash-max-listpack-value") as usize;
+        self.hll_sparse_max_bytes = self.number("hll-sparse-max-bytes") as usize;
         self.set.intset_entries = self.number("set-max-intset-entries") as usize;
         self.set.listpack_entries = self.number("set-max-listpack-entries") as usize;
         self.set.listpack_value = self.number("set-max-listpack-value") as usize;

@@ -45,6 +45,7 @@ pub const PARAMS: &[Param] = &[
     fixed("enable-debug-command", Kind::Word(&["no", "yes", "local"]), "no"),
     aliased("hash-max-listpack-entries", "hash-max-ziplist-entries", Kind::Int(0, MANY), "512"),
     aliased("hash-max-listpack-value", "hash-max-ziplist-value", Kind::Int(0, MANY), "64"),
+    param("hll-sparse-max-bytes", Kind::Memory(0, MANY), "3000"),
     param("latency-monitor-threshold", Kind::Int(0, MANY), "0"),
     aliased("list-max-listpack-size", "list-max-ziplist-size", Kind::Int(-(1 << 31), INT), "-2"),
     param("maxclients", Kind::Int(1, u32::MAX as i64), "10000"),

@@ -1,13 +1,14 @@
 //! Numbers as text, exactly as Redis reads and writes them.
 //!
 //! [`parse_i64`] and [`format_i64`] are the integers of every command; [`double`] holds sorted-set scores and RESP3
-//! doubles; [`long_double`] the 80-bit arithmetic behind INCRBYFLOAT and HINCRBYFLOAT. All of it is integer arithmetic:
-//! results do not depend on the target's floating point unit.
+//! doubles; [`long_double`] the 80-bit arithmetic behind INCRBYFLOAT and HINCRBYFLOAT. All of that is integer
+//! arithmetic: results do not depend on the target's floating point unit. [`trig`] is for distances on the globe.
 
 pub mod double;
 mod grisu;
 pub mod long_double;
 mod round;
+pub mod trig;
 
 pub use double::{F64_CHARS, double_to_i64, format_f64, format_g17, parse_bound, parse_f64};
 pub use long_double::LongDouble;

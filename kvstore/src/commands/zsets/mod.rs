@@ -205,7 +205,7 @@ fn write_header(reply: &mut crate::reply::Reply<'_>, n: usize, with_scores: bool
 }
 
 /// Puts a result at a key in place of whatever was there, or removes the key if the result is empty; answers its size.
-fn store(ctx: &mut Ctx<'_>, key: &[u8], result: ZSet, event_name: &'static str) -> Result<(), Error> {
+pub(super) fn store(ctx: &mut Ctx<'_>, key: &[u8], result: ZSet, event_name: &'static str) -> Result<(), Error> {
     let n = result.len();
     if n > 0 {
         ctx.keys.set_object(key, crate::value::Object::ZSet(result))?;
@@ -219,14 +219,21 @@ fn store(ctx: &mut Ctx<'_>, key: &[u8], result: ZSet, event_name: &'static str) 
     Ok(())
 }
 
-#[derive(Clone, Copy, Default)]
-struct AddOptions {
-    nx: bool,
-    xx: bool,
-    gt: bool,
-    lt: bool,
-    ch: bool,
-    incr: bool,
+/// Options of ZADD.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AddOptions {
+    /// Only new members.
+    pub nx: bool,
+    /// Only members that are there.
+    pub xx: bool,
+    /// Only greater scores.
+    pub gt: bool,
+    /// Only less scores.
+    pub lt: bool,
+    /// Changed members are counted, not only new ones.
+    pub ch: bool,
+    /// The score is added to the old one.
+    pub incr: bool,
 }
 
 /// What became of one element.
@@ -314,16 +321,24 @@ fn add(ctx: &mut Ctx<'_>, mut options: AddOptions) -> Result<(), Error> {
         scores.try_reserve_exact(elements)?;
     }
     let mut only = 0.0;
-    let mut longest = 0;
     for i in 0..elements {
         only = ctx.double(first + 2 * i)?;
         if elements > 1 {
             scores.push(only);
         }
-        longest = longest.max(args.get(first + 2 * i + 1).len());
     }
+    add_elements(ctx, options, elements, |i| (scores.get(i).copied().unwrap_or(only), args.get(first + 2 * i + 1)))
+}
 
-    let key = args.get(1);
+/// Adds elements (score, member) to the set at the command's first key, and answers as ZADD does.
+pub(super) fn add_elements<'a>(
+    ctx: &mut Ctx<'_>,
+    options: AddOptions,
+    elements: usize,
+    element: impl Fn(usize) -> (f64, &'a [u8]),
+) -> Result<(), Error> {
+    let longest = (0..elements).map(|i| element(i).1.len()).max().unwrap_or(0);
+    let key = ctx.arg(1);
     let limits = ctx.core.config.zset;
     let (mut added, mut updated, mut last) = (0, 0, None);
     let mut result = Ok(());
@@ -331,8 +346,8 @@ fn add(ctx: &mut Ctx<'_>, mut options: AddOptions) -> Result<(), Error> {
         let set = ctx.keys.zset_or_new(key, || ZSet::for_members(&limits, elements, longest))?;
         set.prepare(elements, longest, &limits)?;
         for i in 0..elements {
-            let score = scores.get(i).copied().unwrap_or(only);
-            match options.apply(set, args.get(first + 2 * i + 1), score, &limits) {
+            let (score, member) = element(i);
+            match options.apply(set, member, score, &limits) {
                 Ok(outcome) => {
                     last = match outcome {
                         Outcome::Added(score) => {
