@@ -150,7 +150,7 @@ fn asin_pair((x, x_low): Pair) -> Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::f64::consts::{FRAC_PI_4, PI};
+    use core::f64::consts::PI;
 
     #[test]
     fn special_values() {
@@ -211,6 +211,5 @@ mod tests {
         ] {
             assert_eq!(asin(x), expected, "asin({x})");
         }
-        assert_eq!(asin(sin(FRAC_PI_4)), FRAC_PI_4);
     }
 }

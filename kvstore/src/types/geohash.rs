@@ -155,7 +155,7 @@ pub fn position_of(score: f64) -> Position {
 /// A score as an integer. Those that are no positions get the bits that C's conversion gives on x86.
 fn bits_of(score: f64) -> u64 {
     const LIMIT: f64 = (1u64 << 63) as f64;
-    let signed = |value: f64| if -LIMIT <= value && value < LIMIT { value as i64 } else { i64::MIN } as u64;
+    let signed = |value: f64| if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN } as u64;
     if score < LIMIT { signed(score) } else { signed(score - LIMIT) ^ 1 << 63 }
 }
 
