@@ -45,6 +45,8 @@ pub struct Core {
     pub machine: Box<dyn Machine>,
     /// Facts that INFO shows.
     pub identity: Identity,
+    /// Counters of the layers below, by name, that INFO shows as its section `network`; empty where there are none.
+    pub network: Vec<(&'static str, u64)>,
     /// The way from a name to a command.
     pub index: Index,
     /// Who is subscribed to what.

@@ -50,7 +50,7 @@ pub(crate) struct Host {
     pub(crate) addr: [u8; 4],
     pub(crate) mtu: u16,
     ack_delay: Duration,
-    keep_alive_us: u64,
+    pub(crate) keep_alive_us: u64,
     give_up_us: u64,
 }
 

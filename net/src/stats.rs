@@ -81,6 +81,39 @@ impl Stats {
         self.malformed.iter().sum()
     }
 
+    /// Every counter under the name that INFO gives it.
+    pub fn named(&self) -> [(&'static str, u64); 17 + MALFORMED_KINDS] {
+        [
+            ("tcp_accepted", self.accepted),
+            ("tcp_refused", self.refused),
+            ("tcp_closed", self.closed),
+            ("tcp_broken", self.broken),
+            ("tcp_syns", self.syns),
+            ("tcp_half_open_evicted", self.half_open_evicted),
+            ("tcp_half_open_expired", self.half_open_expired),
+            ("tcp_time_wait_reused", self.time_wait_reused),
+            ("tcp_retransmits", self.retransmits),
+            ("tcp_resets_sent", self.resets_sent),
+            ("tcp_resets_suppressed", self.resets_suppressed),
+            ("tcp_challenges", self.challenges),
+            ("tcp_buffers_grown", self.buffers_grown),
+            ("tcp_buffers_shrunk", self.buffers_shrunk),
+            ("tx_ring_full", self.ring_full),
+            ("tx_frames_lost", self.frames_lost),
+            ("rx_dropped", self.malformed_total()),
+            ("rx_dropped_truncated", self.malformed(Malformed::Truncated)),
+            ("rx_dropped_ethertype", self.malformed(Malformed::EtherType)),
+            ("rx_dropped_other_station", self.malformed(Malformed::OtherStation)),
+            ("rx_dropped_ip_header", self.malformed(Malformed::IpHeader)),
+            ("rx_dropped_ip_checksum", self.malformed(Malformed::IpChecksum)),
+            ("rx_dropped_fragment", self.malformed(Malformed::Fragment)),
+            ("rx_dropped_address", self.malformed(Malformed::Address)),
+            ("rx_dropped_tcp_header", self.malformed(Malformed::TcpHeader)),
+            ("rx_dropped_tcp_checksum", self.malformed(Malformed::TcpChecksum)),
+            ("rx_dropped_protocol", self.malformed(Malformed::Protocol)),
+        ]
+    }
+
     pub(crate) fn count_malformed(&mut self, why: Malformed) {
         self.malformed[why as usize] += 1;
     }

@@ -45,6 +45,11 @@ def test_a_sound_syn_is_answered(tap_server, wire):
     assert answer(wire, 20_001, 5) == SYN | ACK
 
 
+COUNTED_AS = {"wrong TCP checksum": "rx_dropped_tcp_checksum", "wrong IP checksum": "rx_dropped_ip_checksum",
+              "first fragment": "rx_dropped_fragment", "later fragment": "rx_dropped_fragment",
+              "truncated TCP header": "rx_dropped_truncated", "SYN from a broadcast address": "rx_dropped_address"}
+
+
 @pytest.mark.parametrize("name, packet", (
     ("wrong TCP checksum", lambda port: ipv4(IP_TCP, syn(port, wrong_checksum=True))),
     ("wrong IP checksum", lambda port: ipv4(IP_TCP, syn(port), wrong_checksum=True)),
@@ -58,12 +63,15 @@ def test_a_sound_syn_is_answered(tap_server, wire):
     ("another's address", lambda port: ipv4(IP_TCP, syn(port, target="10.0.2.16"), target="10.0.2.16")),
     ("SYN from a broadcast address", lambda port: ipv4(IP_TCP, syn(port, source="255.255.255.255"), source="255.255.255.255")),
 ))
-def test_malformed_packets_are_dropped(tap_server, wire, name, packet):
+def test_malformed_packets_are_dropped_and_counted(tap_server, wire, name, packet):
     port = 21_000 + sum(name.encode()) % 1000
+    counter = COUNTED_AS.get(name, "rx_dropped")
+    before = int(info(tap_server.host, tap_server.port, counter))
     wire.frame(packet(port))
     assert answer(wire, port, 0.3) is None
     with tap_server.connect() as connection:
         assert connection.ask("PING") == b"+PONG\r\n"
+    assert int(info(tap_server.host, tap_server.port, counter)) > before
 
 
 def test_frames_cut_anywhere(tap_server, wire):

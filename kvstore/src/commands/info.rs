@@ -38,6 +38,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("memory", true, memory),
     ("persistence", true, persistence),
     ("stats", true, stats),
+    ("network", true, network),
     ("replication", true, replication),
     ("cpu", true, cpu),
     ("modules", true, modules),
@@ -198,6 +199,13 @@ fn persistence(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "aof_rewrite_in_progress:0");
     line!(out, "aof_last_bgrewrite_status:ok");
     line!(out, "aof_last_write_status:ok");
+}
+
+/// The platform's counters: a section of Barium's own.
+fn network(ctx: &Ctx<'_>, out: &mut String) {
+    for (name, value) in &ctx.core.network {
+        line!(out, "{name}:{value}");
+    }
 }
 
 fn stats(ctx: &Ctx<'_>, out: &mut String) {

@@ -43,6 +43,8 @@ pub struct Config {
     pub output_limits: [OutputLimit; 3],
     /// `timeout`, in seconds; 0: none.
     pub timeout_s: u64,
+    /// Silence after which the stack probes a peer, in s; 0: never. The platform passes it on.
+    pub tcp_keepalive_s: u64,
     /// `maxclients`.
     pub maxclients: usize,
     /// `notify-keyspace-events`, as a mask.
@@ -79,6 +81,7 @@ impl Config {
             query_buffer_limit: 0,
             output_limits: [OutputLimit::default(); 3],
             timeout_s: 0,
+            tcp_keepalive_s: 0,
             maxclients: 0,
             notify_mask: 0,
             slowlog_us: 0,
@@ -177,6 +180,7 @@ impl Config {
             self.output_limits = *limits;
         }
         self.timeout_s = self.number("timeout") as u64;
+        self.tcp_keepalive_s = self.number("tcp-keepalive") as u64;
         self.maxclients = self.number("maxclients") as usize;
         self.notify_mask = self.number("notify-keyspace-events") as u32;
         self.slowlog_us = self.number("slowlog-log-slower-than");

@@ -90,6 +90,7 @@ impl Server {
             stats: Stats::new(),
             rng,
             identity: setup.identity,
+            network: Vec::new(),
             index: Index::new(),
             pubsub: PubSub::default(),
             slowlog: Slowlog::default(),
@@ -121,6 +122,17 @@ impl Server {
         self.core.now_us = now_us;
         self.core.unix_us = unix_us;
         self.keyspace.set_now(unix_us / 1000);
+    }
+
+    /// Tells the counters of the layers below (network card, stack) as they stand, for INFO's section `network`.
+    pub fn set_network(&mut self, counters: &[(&'static str, u64)]) {
+        self.core.network.clear();
+        self.core.network.extend_from_slice(counters);
+    }
+
+    /// The parameters in force.
+    pub fn config(&self) -> &Config {
+        &self.core.config
     }
 
     /// A client has connected.

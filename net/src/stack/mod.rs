@@ -121,6 +121,12 @@ impl Stack {
         self.control.address()
     }
 
+    /// Changes the silence after which a peer is probed, in us; 0 switches probes off. A connection takes it up when its
+    /// peer is heard of next.
+    pub fn set_keep_alive(&mut self, keep_alive_us: u64) {
+        self.host.keep_alive_us = keep_alive_us;
+    }
+
     /// What was counted so far.
     pub fn stats(&self) -> &Stats {
         &self.stats

@@ -15,6 +15,9 @@ use crate::worker::Program;
 /// What a client reads that comes when `maxclients` are there already.
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
+/// How old the network's counters may be in INFO, in ns.
+const COUNT_EVERY_NS: u64 = 10_000_000;
+
 /// What a connection of the stack is to the engine.
 #[derive(Clone, Copy)]
 enum Peer {
@@ -42,13 +45,24 @@ pub struct Engine {
     deadline_ns: Option<u64>,
     /// Connections are refused while more than this is held.
     held_limit: usize,
+    /// When the network's counters are read next, in ns since boot.
+    count_at_ns: u64,
     banner: Banner,
 }
 
 impl Engine {
     /// `held_limit`: bytes of memory in use beyond which no connection is accepted.
     pub fn new(server: Server, held_limit: usize, banner: Banner) -> Self {
-        Self { server, peers: Vec::new(), conns: Vec::new(), woken: None, deadline_ns: None, held_limit, banner }
+        Self {
+            server,
+            peers: Vec::new(),
+            conns: Vec::new(),
+            woken: None,
+            deadline_ns: None,
+            held_limit,
+            count_at_ns: 0,
+            banner,
+        }
     }
 
     fn peer(&mut self, conn: ConnId) -> Option<&mut Peer> {
@@ -70,6 +84,26 @@ impl Engine {
             self.conns.resize(slot + 1, None);
         }
         self.conns[slot] = conn;
+    }
+
+    /// Takes over what the network card and the stack have counted, for INFO.
+    #[cold]
+    fn count(&mut self, stack: &Stack, nic: &Net) {
+        let c = nic.counters();
+        let mut counters = Vec::from([
+            ("rx_frames", c.rx_frames),
+            ("rx_bytes", c.rx_bytes),
+            ("rx_malformed", c.rx_malformed),
+            ("tx_frames", c.tx_frames),
+            ("tx_bytes", c.tx_bytes),
+            ("tx_full", c.tx_full),
+            ("nic_notifications", c.notifications),
+            ("nic_interrupts", c.interrupts),
+            ("tcp_half_open", stack.half_open() as u64),
+            ("tcp_time_wait", stack.time_wait() as u64),
+        ]);
+        counters.extend_from_slice(&stack.stats().named());
+        self.server.set_network(&counters);
     }
 
     /// The next connection whose session has something to say.
@@ -177,8 +211,13 @@ impl Service for Engine {
 
 impl Program for Engine {
     #[inline]
-    fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self, now_ns: u64, stack: &mut Stack, nic: &Net) {
         self.server.set_time(now_ns / 1000, clock::unix_ns() / 1000);
+        if now_ns >= self.count_at_ns {
+            self.count_at_ns = now_ns + COUNT_EVERY_NS;
+            self.count(stack, nic);
+            stack.set_keep_alive(self.server.config().tcp_keepalive_s * 1_000_000);
+        }
     }
 
     fn end(&mut self, stack: &Stack, nic: &Net) -> bool {

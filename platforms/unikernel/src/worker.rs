@@ -11,8 +11,9 @@ use barium_nic::Nic;
 
 /// What the loop asks of the program above the stack, besides serving connections.
 pub trait Program: Service {
-    /// A turn begins; the time is `now_ns` since boot.
-    fn begin(&mut self, now_ns: u64);
+    /// A turn begins; the time is `now_ns` since boot. What stack and NIC counted in the turns before can be read,
+    /// and the stack be told of changed parameters.
+    fn begin(&mut self, now_ns: u64, stack: &mut Stack, nic: &Net);
 
     /// The stack has had its turn: what fell due is done, in bounded steps. Returns false when the loop should end.
     fn end(&mut self, stack: &Stack, nic: &Net) -> bool;
@@ -59,7 +60,7 @@ impl<P: Program> Worker<'_, P> {
         let mut look_until = 0;
         loop {
             let now = clock::now_ns();
-            self.program.begin(now);
+            self.program.begin(now, &mut self.stack, self.nic);
             let turn = self.stack.poll(self.nic, &mut self.program, now / 1000);
             if !self.program.end(&self.stack, self.nic) {
                 return End::Program;
