@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::keyspace::event;
 use crate::number::{I64_CHARS, parse_i64};
+use crate::value::ItemExt;
 use alloc::vec::Vec;
 
 /// The commands of this family.
@@ -230,6 +231,7 @@ fn run(ctx: &mut Ctx<'_>, ops: &[Op]) -> Result<(), Error> {
     let end = writes.map(|op| ((op.offset + u64::from(op.kind.bits) - 1) >> 3) as usize + 1).max();
     let Some(end) = end else { return read_all(ctx, key, ops) };
     let core = &*ctx.core;
+    let grows = ctx.keys.peek(key).and_then(ItemExt::as_str).is_none_or(|text| text.len() < end);
     let results = ctx.keys.edit_string(
         key,
         end,
@@ -237,13 +239,17 @@ fn run(ctx: &mut Ctx<'_>, ops: &[Op]) -> Result<(), Error> {
         |bytes| ops.iter().map(|op| apply(bytes, op)).collect::<Vec<_>>(),
     )?;
     ctx.reply.array(results.len());
-    for r in &results {
+    for (r, _) in &results {
         match r {
             Some(n) => ctx.reply.int(*n),
             None => ctx.reply.null(),
         }
     }
-    let changed = ops.iter().zip(&results).filter(|(op, r)| !matches!(op.action, Action::Get) && r.is_some()).count();
+    // A number that is so already is no change, unless the string grew.
+    let wrote = |(op, (r, differs)): (&Op, &(Option<i64>, bool))| {
+        !matches!(op.action, Action::Get) && r.is_some() && (grows || *differs)
+    };
+    let changed = ops.iter().zip(&results).filter(|each| wrote(*each)).count();
     if changed > 0 {
         ctx.modified(key);
         ctx.notify(event::STRING, "setbit", key);
@@ -262,9 +268,14 @@ fn read_all(ctx: &mut Ctx<'_>, key: &[u8], ops: &[Op]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Carries one operation out; None: it did not fit.
-fn apply(bytes: &mut [u8], op: &Op) -> Option<i64> {
+/// Carries one operation out: its result (None: it did not fit), and whether the number there is another one now.
+fn apply(bytes: &mut [u8], op: &Op) -> (Option<i64>, bool) {
     let old = op.kind.read(bytes, op.offset);
+    let result = apply_to(bytes, op, old);
+    (result, op.kind.read(bytes, op.offset) != old)
+}
+
+fn apply_to(bytes: &mut [u8], op: &Op, old: i64) -> Option<i64> {
     match op.action {
         Action::Get => Some(old),
         Action::Set(value) => {

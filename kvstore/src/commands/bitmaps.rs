@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::keyspace::event;
 use crate::number::{I64_CHARS, parse_i64};
+use crate::value::ItemExt;
 use alloc::vec::Vec;
 
 /// The commands of this family.
@@ -153,6 +154,7 @@ fn setbit(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     };
     let byte = (offset >> 3) as usize;
     let core = &*ctx.core;
+    let grows = ctx.keys.peek(key).and_then(ItemExt::as_str).is_none_or(|text| text.len() <= byte);
     let old = ctx.keys.edit_string(
         key,
         byte + 1,
@@ -168,8 +170,11 @@ fn setbit(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             old
         },
     )?;
-    ctx.modified(key);
-    ctx.notify(event::STRING, "setbit", key);
+    // A bit that is so already is no change, unless the string grew.
+    if grows || old != u8::from(on) {
+        ctx.modified(key);
+        ctx.notify(event::STRING, "setbit", key);
+    }
     ctx.reply.int(i64::from(old));
     Ok(())
 }

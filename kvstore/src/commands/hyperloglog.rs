@@ -1,6 +1,5 @@
 //! HyperLogLog commands. The format and the arithmetic are in [`hyperloglog`](crate::types::hyperloglog).
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -11,7 +10,7 @@ use crate::error::Error;
 use crate::error_text;
 use crate::keyspace::event;
 use crate::number::I64_CHARS;
-use crate::types::hyperloglog::{self as hll, REGISTERS, Registers};
+use crate::types::hyperloglog::{self as hll, REGISTERS};
 
 /// The commands of this file.
 pub const COMMANDS: &[Command] = &[
@@ -164,8 +163,8 @@ fn pfadd(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 /// The union of the values at the keys, and whether one of them is dense.
-fn union(ctx: &mut Ctx<'_>) -> Result<(Box<Registers>, bool), Error> {
-    let mut registers = Box::new([0; REGISTERS]);
+fn union(ctx: &mut Ctx<'_>) -> Result<(Vec<u8>, bool), Error> {
+    let mut registers = hll::registers()?;
     let mut dense = false;
     let mut digits = [0; I64_CHARS];
     for key in ctx.args.iter_from(1) {

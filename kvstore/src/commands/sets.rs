@@ -222,13 +222,15 @@ fn smove(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         ctx.reply.count(usize::from(there));
         return Ok(());
     }
-    // Added first: there may be no memory for it.
+    // Added first: there may be no memory for it. That the key is new is said later.
+    let events = ctx.keys.space.events.len();
     let target = ctx.keys.set_or_new(destination, || Set::for_members(member, 1, &limits))?;
     let added = target.add(member, &limits);
     if added.is_err() && target.is_empty() {
         ctx.keys.remove(destination);
     }
     let added = added?;
+    let new = ctx.keys.space.events.len() - events;
     let Some(set) = ctx.keys.set_mut(source)? else { return Ok(()) };
     set.remove(member);
     let empty = set.is_empty();
@@ -237,6 +239,7 @@ fn smove(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         ctx.keys.remove(source);
         ctx.keys.notify(event::GENERIC, "del", source);
     }
+    ctx.keys.space.events[events..].rotate_left(new);
     ctx.keys.modified(source);
     if added {
         ctx.keys.modified(destination);

@@ -39,8 +39,13 @@ pub const NOT_ONE: Error = Error::Fixed("WRONGTYPE Key is not a valid HyperLogLo
 /// What it says of one whose sparse registers are not the right number.
 pub const CORRUPT: Error = Error::Fixed("INVALIDOBJ Corrupted HLL object detected");
 
-/// One value for each register, as merging uses them.
-pub type Registers = [u8; REGISTERS];
+/// Values of all registers, one in each byte: zeros, to merge values into.
+pub fn registers() -> Result<Vec<u8>, Error> {
+    let mut registers = Vec::new();
+    registers.try_reserve_exact(REGISTERS)?;
+    registers.resize(REGISTERS, 0);
+    Ok(registers)
+}
 
 /// An empty value: sparse.
 pub fn empty() -> Vec<u8> {
@@ -304,8 +309,8 @@ pub fn cache(value: &mut [u8], cardinality: u64) {
     }
 }
 
-/// Raises `registers` to those of a checked value.
-pub fn merge(registers: &mut Registers, value: &[u8]) -> Result<(), Error> {
+/// Raises [`registers`] to those of a checked value.
+pub fn merge(registers: &mut [u8], value: &[u8]) -> Result<(), Error> {
     if is_dense(value) {
         for (i, register) in registers.iter_mut().enumerate() {
             *register = (*register).max(dense_register(value, i));
@@ -333,8 +338,8 @@ pub fn count(value: &[u8]) -> Result<u64, Error> {
     Ok(estimate(&histogram))
 }
 
-/// Cardinality of merged registers.
-pub fn count_registers(registers: &Registers) -> u64 {
+/// Cardinality of merged [`registers`].
+pub fn count_registers(registers: &[u8]) -> u64 {
     let mut histogram = [0; 64];
     registers.iter().for_each(|r| histogram[usize::from(*r & 63)] += 1);
     estimate(&histogram)
@@ -417,7 +422,7 @@ mod tests {
             }
         }
         assert!(!is_dense(&sparse));
-        let mut registers = [0; REGISTERS];
+        let mut registers = registers().unwrap();
         merge(&mut registers, &sparse).unwrap();
         assert_eq!(count_registers(&registers), count(&dense).unwrap());
         make_dense(&mut sparse).unwrap();

@@ -13,7 +13,7 @@ pub enum Kind {
 }
 
 /// The letters of [`Kind::Letter`] in use.
-pub const LETTERS: &[u8] = b"slthz";
+pub const LETTERS: &[u8] = b"slthzgp";
 /// Keys a letter.
 pub const KEYS_EACH: usize = 4;
 
@@ -26,6 +26,8 @@ impl Kind {
             "set" => Kind::Letter(b't'),
             "hash" => Kind::Letter(b'h'),
             "sorted-set" => Kind::Letter(b'z'),
+            "geo" => Kind::Letter(b'g'),
+            "hyperloglog" => Kind::Letter(b'p'),
             _ => Kind::Any,
         }
     }
@@ -254,6 +256,9 @@ impl Draw {
                 self.one(&["0", "1", "#0", "#1", "#3", "7", "100", "-1", "x"]).as_bytes().to_vec()
             }
             "increment" => self.double(Place::Value),
+            "subcommand" if command == "pfdebug" => {
+                self.one(&["DECODE", "GETREG", "encoding", "TODENSE", "x"]).as_bytes().to_vec()
+            }
             "type" => self.one(&["string", "list", "set", "hash", "zset", "stream", "nosuch"]).as_bytes().to_vec(),
             _ => self.value(),
         }

@@ -112,6 +112,16 @@ fn sorted_sets() {
 }
 
 #[test]
+fn geo() {
+    compare("geo", &["geo"], 0);
+}
+
+#[test]
+fn hyperloglogs() {
+    compare("hyperloglogs", &["hyperloglog"], 0);
+}
+
+#[test]
 fn keys_of_all_types() {
     compare("keys of all types", &["generic", "string", "list", "set", "hash", "sorted-set"], 0);
 }
