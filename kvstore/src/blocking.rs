@@ -26,6 +26,8 @@ pub enum Wait {
 pub struct Blocked {
     /// What it waits for.
     pub wait: Wait,
+    /// Whether a key that went, or became something else, ends the wait too: the command then answers an error.
+    pub even_without_key: bool,
     /// Database of the keys.
     pub db: usize,
     /// The keys.
@@ -45,6 +47,10 @@ pub struct Blocked {
 pub struct WaitRequest {
     /// What is being waited for.
     pub wait: Wait,
+    /// Whether a key that went, or became something else, ends the wait too.
+    pub even_without_key: bool,
+    /// The arguments with which the command is carried out again, if not those that it came with.
+    pub args: Option<OwnedArgs>,
     /// The keys.
     pub keys: Vec<Box<[u8]>>,
     /// When to give up, monotonic time in us; None: never.

@@ -20,6 +20,7 @@ pub enum Group {
     Bitmap,
     Geo,
     HyperLogLog,
+    Stream,
 }
 
 impl Group {
@@ -39,6 +40,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Geo => "geo",
             Group::HyperLogLog => "hyperloglog",
+            Group::Stream => "stream",
         }
     }
 }
@@ -246,6 +248,13 @@ impl KeySpec {
     /// The same with a remark.
     pub const fn notes(mut self, notes: &'static str) -> Self {
         self.notes = notes;
+        self
+    }
+    /// The same with another last key.
+    pub const fn last(mut self, to: i32) -> Self {
+        if let Find::Range { step, limit, .. } = self.find {
+            self.find = Find::Range { last: to, step, limit };
+        }
         self
     }
     /// The same with a limit.

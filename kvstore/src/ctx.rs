@@ -128,7 +128,8 @@ impl<'a> Ctx<'a> {
             return Ok(());
         }
         let keys = keys.into_iter().map(|i| self.arg(i).into()).collect();
-        self.core.wait_request = Some(WaitRequest { wait: Wait::Key(of), keys, until_us });
+        self.core.wait_request =
+            Some(WaitRequest { wait: Wait::Key(of), even_without_key: false, args: None, keys, until_us });
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::session::output::Shared;
 use crate::types::hash::Hash;
 use crate::types::list::List;
 use crate::types::set::Set;
+use crate::types::stream::Stream;
 use crate::types::zset::ZSet;
 use alloc::boxed::Box;
 use barium_cell::{Record, View};
@@ -29,6 +30,8 @@ pub enum Object {
     ZSet(ZSet),
     /// A hash.
     Hash(Hash),
+    /// A stream.
+    Stream(Box<Stream>),
 }
 
 /// Type of a value. The numbers are the records' tags.
@@ -47,6 +50,8 @@ pub enum Type {
     ZSet = 4,
     /// Hash.
     Hash = 5,
+    /// Stream.
+    Stream = 6,
 }
 
 impl Type {
@@ -58,6 +63,7 @@ impl Type {
             Type::Set => "set",
             Type::ZSet => "zset",
             Type::Hash => "hash",
+            Type::Stream => "stream",
         }
     }
 }
@@ -77,10 +83,11 @@ impl Object {
             Object::Set(_) => Type::Set,
             Object::ZSet(_) => Type::ZSet,
             Object::Hash(_) => Type::Hash,
+            Object::Stream(_) => Type::Stream,
         }
     }
 
-    /// Number of elements; 1 for a string.
+    /// Number of elements; 1 for a string. Of a stream it is the number of parts that freeing it takes.
     pub fn len(&self) -> usize {
         match self {
             Object::Str(_) => 1,
@@ -88,12 +95,13 @@ impl Object {
             Object::Set(v) => v.len(),
             Object::ZSet(v) => v.len(),
             Object::Hash(v) => v.len(),
+            Object::Stream(v) => v.parts(),
         }
     }
 
-    /// Whether it is a collection without elements.
+    /// Whether it is a collection without elements, which cannot stay. (A stream without entries can.)
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        !matches!(self, Object::Stream(_)) && self.len() == 0
     }
 
     /// The name that OBJECT ENCODING gives.
@@ -104,6 +112,7 @@ impl Object {
             Object::Set(v) => v.encoding(),
             Object::ZSet(v) => v.encoding(),
             Object::Hash(v) => v.encoding(),
+            Object::Stream(_) => "stream",
         }
     }
 
@@ -116,6 +125,7 @@ impl Object {
                 Object::Set(v) => v.memory_usage(),
                 Object::ZSet(v) => v.memory_usage(),
                 Object::Hash(v) => v.memory_usage(),
+                Object::Stream(v) => size_of::<Stream>() + v.memory_usage(),
             }
     }
 
@@ -127,6 +137,7 @@ impl Object {
             Object::Set(v) => Object::Set(v.try_clone()?),
             Object::ZSet(v) => Object::ZSet(v.try_clone()?),
             Object::Hash(v) => Object::Hash(v.try_clone()?),
+            Object::Stream(v) => Object::Stream(Box::new(v.try_clone()?)),
         })
     }
 
@@ -138,6 +149,7 @@ impl Object {
             Object::Set(v) => v.free_step(n),
             Object::ZSet(v) => v.free_step(n),
             Object::Hash(v) => v.free_step(n),
+            Object::Stream(v) => v.free_step(n),
         }
     }
 }
@@ -208,7 +220,8 @@ impl ItemExt for Item {
             2 => Type::List,
             3 => Type::Set,
             4 => Type::ZSet,
-            _ => Type::Hash,
+            5 => Type::Hash,
+            _ => Type::Stream,
         }
     }
 

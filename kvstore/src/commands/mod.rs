@@ -47,6 +47,7 @@ pub mod server;
 pub mod set_algebra;
 pub mod sets;
 pub mod sort;
+pub mod streams;
 pub mod strings;
 pub mod table;
 pub mod transactions;

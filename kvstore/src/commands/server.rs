@@ -270,7 +270,13 @@ fn flushed(ctx: &mut Ctx<'_>, at_once: bool) {
     if at_once || ctx.deny_blocking || !ctx.keys.space.lazy.step(FREED_AT_ONCE) {
         ctx.reply.ok();
     } else {
-        ctx.core.wait_request = Some(WaitRequest { wait: Wait::Time, keys: Vec::new(), until_us: None });
+        ctx.core.wait_request = Some(WaitRequest {
+            wait: Wait::Time,
+            even_without_key: false,
+            args: None,
+            keys: Vec::new(),
+            until_us: None,
+        });
         ctx.core.flushing.push(ctx.client.handle);
     }
 }
@@ -453,7 +459,13 @@ fn debug_sleep(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if ctx.deny_blocking {
         ctx.reply.ok();
     } else {
-        ctx.core.wait_request = Some(WaitRequest { wait: Wait::Time, keys: Vec::new(), until_us: Some(until) });
+        ctx.core.wait_request = Some(WaitRequest {
+            wait: Wait::Time,
+            even_without_key: false,
+            args: None,
+            keys: Vec::new(),
+            until_us: Some(until),
+        });
     }
     Ok(())
 }

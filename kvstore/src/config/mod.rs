@@ -12,6 +12,7 @@ use crate::error_text;
 use crate::table::Hashing;
 use crate::types::hash::HashLimits;
 use crate::types::set::SetLimits;
+use crate::types::stream::StreamLimits;
 use crate::types::zset::ZSetLimits;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -65,6 +66,8 @@ pub struct Config {
     pub set: SetLimits,
     /// Limits of compact sorted sets.
     pub zset: ZSetLimits,
+    /// Limits of a stream's nodes.
+    pub stream: StreamLimits,
     /// `enable-debug-command`.
     pub debug_command: bool,
 }
@@ -92,6 +95,7 @@ impl Config {
             hll_sparse_max_bytes: 0,
             set: SetLimits { intset_entries: 0, listpack_entries: 0, listpack_value: 0, hashing },
             zset: ZSetLimits { listpack_entries: 0, listpack_value: 0, hashing },
+            stream: StreamLimits { node_bytes: 0, node_entries: 0 },
             debug_command: false,
         };
         for p in PARAMS {
@@ -195,6 +199,8 @@ impl Config {
         self.set.listpack_value = self.number("set-max-listpack-value") as usize;
         self.zset.listpack_entries = self.number("zset-max-listpack-entries") as usize;
         self.zset.listpack_value = self.number("zset-max-listpack-value") as usize;
+        self.stream.node_bytes = self.number("stream-node-max-bytes") as usize;
+        self.stream.node_entries = self.number("stream-node-max-entries") as u64;
         self.debug_command = self.text("enable-debug-command") != b"no";
     }
 }

@@ -62,6 +62,8 @@ pub const PARAMS: &[Param] = &[
     param("set-max-listpack-value", Kind::Int(0, MANY), "64"),
     param("slowlog-log-slower-than", Kind::Int(-1, MANY), "10000"),
     param("slowlog-max-len", Kind::Int(0, MANY), "128"),
+    param("stream-node-max-bytes", Kind::Memory(0, MANY), "4096"),
+    param("stream-node-max-entries", Kind::Int(0, MANY), "100"),
     param("tcp-keepalive", Kind::Int(0, INT), "300"),
     param("timeout", Kind::Int(0, INT), "0"),
     aliased("zset-max-listpack-entries", "zset-max-ziplist-entries", Kind::Int(0, MANY), "128"),

@@ -27,6 +27,7 @@ impl Keys<'_> {
         }
         self.notify(event::EXPIRED, "expired", key);
         self.touch_watchers(key);
+        self.wake(key);
     }
 
     /// One step of the sweep; returns when to come again (Unix time, in ms), `now` if at once.

@@ -7,8 +7,10 @@ use crate::table::Pos;
 use crate::types::hash::Hash;
 use crate::types::list::List;
 use crate::types::set::Set;
+use crate::types::stream::Stream;
 use crate::types::zset::ZSet;
 use crate::value::{Item, ItemExt, Object, boxed};
+use alloc::boxed::Box;
 use barium_cell::{Record, View, ViewMut};
 
 /// See the [module](self). All lookups treat a key whose time has come as absent, and remove it.
@@ -62,6 +64,7 @@ impl Keys<'_> {
     accessors!(Set, Set, set, set_mut, set_or_new);
     accessors!(ZSet, ZSet, zset, zset_mut, zset_or_new);
     accessors!(Hash, Hash, hash, hash_mut, hash_or_new);
+    accessors!(Stream, Box<Stream>, stream, stream_mut, stream_or_new);
 
     /// The same for a shorter time.
     pub const fn reborrow(&mut self) -> Keys<'_> {
@@ -297,8 +300,13 @@ impl Keys<'_> {
         }
     }
 
+    /// Counts a change that neither breaks WATCHes nor wakes clients: what a consumer group does with its own state.
+    pub fn changed(&mut self) {
+        self.space.dirty += 1;
+    }
+
     /// Has the clients that wait for a key looked after when the command has ended.
-    fn wake(&mut self, key: &[u8]) {
+    pub(crate) fn wake(&mut self, key: &[u8]) {
         let db = self.db;
         if self.space.dbs[db].waiting.contains_key(key)
             && !self.space.ready.iter().any(|(d, k)| *d == db && **k == *key)

@@ -101,23 +101,24 @@ pub fn value<'a>(body: &'a [u8], limits: &Limits) -> Result<Loaded<'a>, Failure>
         kind::ZSET_2 => Object::ZSet(reader.zset(limits, Reader::binary_score)?),
         kind::ZSET_LISTPACK => Object::ZSet(zset_of(&reader.listpack()?, limits)?),
         kind::ZSET_ZIPLIST => Object::ZSet(zset_of(&reader.ziplist()?, limits)?),
+        kind @ (kind::STREAM | kind::STREAM_2 | kind::STREAM_3) => Object::Stream(reader.stream(kind)?.into()),
         _ => return Err(Failure::BadFormat),
     };
     // Redis keeps no empty collections.
     if object.is_empty() { Err(Failure::BadFormat) } else { Ok(Loaded::Object(object)) }
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, n: u64) -> Result<&'a [u8], Failure> {
+    pub(super) fn take(&mut self, n: u64) -> Result<&'a [u8], Failure> {
         let n = usize::try_from(n).map_err(|_| Failure::BadFormat)?;
         let (taken, rest) = self.0.split_at_checked(n).ok_or(Failure::BadFormat)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(Failure::BadFormat)?;
         self.0 = rest;
         Ok(*taken)
@@ -138,12 +139,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn len(&mut self) -> Result<u64, Failure> {
+    pub(super) fn len(&mut self) -> Result<u64, Failure> {
         let first = self.byte()?;
         self.len_from(first)
     }
 
-    fn string(&mut self) -> Result<Cow<'a, [u8]>, Failure> {
+    pub(super) fn string(&mut self) -> Result<Cow<'a, [u8]>, Failure> {
         let number = |v: i64| Cow::Owned(Entry::Int(v).to_vec());
         match self.byte()? {
             special::INT8 => self.array().map(|b| number(i64::from(i8::from_le_bytes(b)))),
@@ -170,7 +171,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn listpack(&mut self) -> Result<Listpack, Failure> {
+    pub(super) fn listpack(&mut self) -> Result<Listpack, Failure> {
         Listpack::from_bytes(self.blob()?).map_err(|_| Failure::BadFormat)
     }
 

@@ -7,6 +7,7 @@ pub mod crc64;
 pub mod load;
 mod lzf;
 pub mod save;
+mod stream;
 mod ziplist;
 
 /// Version of the format that is written, and newest that is read.
@@ -30,7 +31,10 @@ mod kind {
     pub const HASH_LISTPACK: u8 = 16;
     pub const ZSET_LISTPACK: u8 = 17;
     pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const STREAM: u8 = 15;
+    pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
 }
 
 /// How a quicklist's node is stored.

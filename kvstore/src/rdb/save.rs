@@ -30,6 +30,7 @@ pub fn dump(item: &Item) -> Result<Vec<u8>, Error> {
         View::Object(Object::Set(set)) => out.set(set)?,
         View::Object(Object::Hash(hash)) => out.hash(hash)?,
         View::Object(Object::ZSet(zset)) => out.zset(zset)?,
+        View::Object(Object::Stream(stream)) => out.stream(stream)?,
     }
     out.bytes(&VERSION.to_le_bytes())?;
     let crc = crc64(0, &out.0);
@@ -37,21 +38,21 @@ pub fn dump(item: &Item) -> Result<Vec<u8>, Error> {
     Ok(out.0)
 }
 
-struct Writer(Vec<u8>);
+pub(super) struct Writer(Vec<u8>);
 
 impl Writer {
-    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.0.try_reserve(bytes.len())?;
         self.0.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn kind(&mut self, kind: u8) -> Result<(), Error> {
+    pub(super) fn kind(&mut self, kind: u8) -> Result<(), Error> {
         self.bytes(&[kind])
     }
 
     /// A length: 6, 14, 32 or 64 bits, the first two bits of the first byte say which; high bits first.
-    fn len(&mut self, len: u64) -> Result<(), Error> {
+    pub(super) fn len(&mut self, len: u64) -> Result<(), Error> {
         match len {
             0..0x40 => self.bytes(&[len as u8]),
             0x40..0x4000 => self.bytes(&[0x40 | (len >> 8) as u8, len as u8]),
@@ -67,13 +68,13 @@ impl Writer {
     }
 
     /// Bytes with their length in front.
-    fn blob(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn blob(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.len(bytes.len() as u64)?;
         self.bytes(bytes)
     }
 
     /// As [`blob`](Self::blob), or shorter if it is the text of a small integer.
-    fn string(&mut self, text: &[u8]) -> Result<(), Error> {
+    pub(super) fn string(&mut self, text: &[u8]) -> Result<(), Error> {
         let number = if text.len() <= 11 { parse_i64(text).and_then(|v| i32::try_from(v).ok()) } else { None };
         let Some(value) = number else { return self.blob(text) };
         let bytes = value.to_le_bytes();

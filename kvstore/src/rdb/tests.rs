@@ -35,7 +35,7 @@ fn describe(hex: &str) -> Option<alloc::string::String> {
                 Object::ZSet(v) => {
                     v.iter(0..v.len(), false).flat_map(|(m, s)| [m.to_vec(), format!("{s}").into_bytes()]).collect()
                 }
-                Object::Str(_) => Vec::new(),
+                Object::Str(_) | Object::Stream(_) => Vec::new(),
             };
             let text = alloc::string::String::from_utf8_lossy(&elements.join(&b' ')).into_owned();
             format!("{} {} {}", object.type_of().name(), object.encoding(), text)

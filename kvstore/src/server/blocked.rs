@@ -35,11 +35,12 @@ impl Server {
         self.core.blocked += 1;
         client.blocked = Some(Box::new(Blocked {
             wait: request.wait,
+            even_without_key: request.even_without_key,
             db: client.db,
             keys: request.keys,
             until_us: request.until_us,
             command,
-            args: args.to_owned(),
+            args: request.args.unwrap_or_else(|| args.to_owned()),
             since_us: self.core.now_us,
         }));
     }
@@ -74,13 +75,10 @@ impl Server {
             let waiters: alloc::vec::Vec<ClientId> = queue.iter().copied().collect();
             for id in waiters {
                 budget = budget.saturating_sub(1);
-                let Some(found) = self.keyspace.keys(db).peek(&key).map(ItemExt::type_of) else { break };
-                let fits = self
-                    .core
-                    .clients
-                    .get(id)
-                    .and_then(|s| s.client.blocked.as_ref())
-                    .is_some_and(|b| b.wait == Wait::Key(found) && b.db == db);
+                let found = self.keyspace.keys(db).peek(&key).map(ItemExt::type_of);
+                let fits = self.core.clients.get(id).and_then(|s| s.client.blocked.as_ref()).is_some_and(|b| {
+                    b.db == db && (found.is_some_and(|t| b.wait == Wait::Key(t)) || b.even_without_key)
+                });
                 if fits && let Some(session) = self.core.clients.take(id) {
                     self.try_again(session);
                 }

@@ -108,14 +108,26 @@ impl Server {
 
     /// Keeps a command of a paused session until the pause ends.
     pub(super) fn hold_back(&mut self, client: &mut Client, command: &'static Command, args: Args<'_>) {
-        self.core.wait_request = Some(WaitRequest { wait: Wait::Pause, keys: Vec::new(), until_us: None });
+        self.core.wait_request = Some(WaitRequest {
+            wait: Wait::Pause,
+            even_without_key: false,
+            args: None,
+            keys: Vec::new(),
+            until_us: None,
+        });
         self.block(client, command, args);
         self.core.held.push(client.handle);
     }
 
     /// Keeps a command that needs memory until enough of what was given up is free, or all of it.
     pub(super) fn wait_for_memory(&mut self, client: &mut Client, command: &'static Command, args: Args<'_>) {
-        self.core.wait_request = Some(WaitRequest { wait: Wait::Pause, keys: Vec::new(), until_us: None });
+        self.core.wait_request = Some(WaitRequest {
+            wait: Wait::Pause,
+            even_without_key: false,
+            args: None,
+            keys: Vec::new(),
+            until_us: None,
+        });
         self.block(client, command, args);
         self.core.short_of_memory.push(client.handle);
     }

@@ -78,7 +78,10 @@ impl<'a> Args<'a> {
     }
 
     /// The arguments from `index` on.
-    pub fn iter_from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator + use<'a> {
+    pub fn iter_from(
+        &self,
+        index: usize,
+    ) -> impl ExactSizeIterator<Item = &'a [u8]> + DoubleEndedIterator + Clone + use<'a> {
         let all = *self;
         (index.min(all.len())..all.len()).map(move |i| all.get(i))
     }

@@ -6,4 +6,5 @@ pub mod hyperloglog;
 pub mod list;
 mod sample;
 pub mod set;
+pub mod stream;
 pub mod zset;
