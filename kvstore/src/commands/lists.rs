@@ -625,6 +625,10 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     ctx.keys.notify(event::LIST, "ltrim", key);
     shrunk_or_removed(&mut ctx.keys, key, limit, n == 0)?;
+    if n == len {
+        // Breaks WATCHes all the same, but is nothing to log.
+        ctx.keys.space.dirty -= 1;
+    }
     ctx.reply.ok();
     Ok(())
 }

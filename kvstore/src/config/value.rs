@@ -101,7 +101,8 @@ fn format_events(mask: u32) -> String {
         text.push('A');
     }
     for &(letter, bit) in EVENTS {
-        if mask & bit != 0 && !(all && event::ALL & bit != 0) {
+        // With "A", Redis does not say whether "n" is set.
+        if mask & bit != 0 && !(all && (event::ALL | event::NEW) & bit != 0) {
             text.push(letter as char);
         }
     }
