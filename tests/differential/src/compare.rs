@@ -25,8 +25,23 @@ pub fn same(command: &Command, ours: &Reply, theirs: &Reply) -> bool {
         b"object" if command.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"idletime")) => {
             near(ours, theirs, 30)
         }
+        b"xpending" => without_idle(ours) == without_idle(theirs),
         _ => known::version_difference(command, ours, theirs),
     }
+}
+
+/// XPENDING's reply without the times since entries were delivered.
+fn without_idle(reply: &Reply) -> Reply {
+    let Reply::Many(kind, Some(entries)) = reply else { return reply.clone() };
+    let entry = |entry: &Reply| match entry {
+        Reply::Many(kind, Some(parts)) if parts.len() == 4 => {
+            let mut parts = parts.clone();
+            parts.remove(2);
+            Reply::Many(*kind, Some(parts))
+        }
+        other => other.clone(),
+    };
+    Reply::Many(*kind, Some(entries.iter().map(entry).collect()))
 }
 
 /// The same elements, in groups of `each`, in any order.

@@ -92,7 +92,7 @@ fn collect(name: &str, words: Vec<Vec<u8>>, group: &str, docs: &Reply, shapes: &
         return;
     }
     let arguments = field(docs, "arguments").map_or_else(Vec::new, |list| list.items().iter().map(argument).collect());
-    let blocking = arguments.iter().any(|one| one.name == "timeout");
+    let blocking = arguments.iter().any(|one| one.name == "timeout" || one.token.as_deref() == Some(b"BLOCK"));
     shapes.push(Shape { words, name: name.to_string(), group: group.to_string(), blocking, arguments });
 }
 

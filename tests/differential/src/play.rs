@@ -139,6 +139,7 @@ impl Game<'_> {
                 b"list" => on_key("LRANGE", &["0", "-1"]),
                 b"set" => on_key("SMEMBERS", &[]),
                 b"hash" => on_key("HGETALL", &[]),
+                b"stream" => on_key("XRANGE", &["-", "+"]),
                 b"zset" => on_key("ZRANGE", &["0", "-1", "WITHSCORES"]),
                 _ => continue,
             };

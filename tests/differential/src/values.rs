@@ -13,7 +13,7 @@ pub enum Kind {
 }
 
 /// The letters of [`Kind::Letter`] in use.
-pub const LETTERS: &[u8] = b"slthzgp";
+pub const LETTERS: &[u8] = b"slthzgpx";
 /// Keys a letter.
 pub const KEYS_EACH: usize = 4;
 
@@ -28,6 +28,7 @@ impl Kind {
             "sorted-set" => Kind::Letter(b'z'),
             "geo" => Kind::Letter(b'g'),
             "hyperloglog" => Kind::Letter(b'p'),
+            "stream" => Kind::Letter(b'x'),
             _ => Kind::Any,
         }
     }
@@ -54,6 +55,10 @@ pub enum Place {
     UnixMilliseconds,
     /// How long to block, in seconds.
     Timeout,
+    /// How long to block, in milliseconds.
+    TimeoutMilliseconds,
+    /// How long a stream's entry has been pending: either at once or longer than a test takes.
+    Idle,
     /// A database.
     Database,
     /// A SCAN cursor.
@@ -66,7 +71,9 @@ impl Place {
     /// By the documented name of the argument, and the command's.
     pub fn of(command: &str, argument: &str) -> Place {
         match argument {
-            "seconds" | "milliseconds" => Place::Duration,
+            "milliseconds" if command.starts_with("xread") => Place::TimeoutMilliseconds,
+            "min-idle-time" => Place::Idle,
+            "seconds" | "milliseconds" | "ms" => Place::Duration,
             "unix-time-seconds" => Place::UnixSeconds,
             "unix-time-milliseconds" => Place::UnixMilliseconds,
             "timeout" => Place::Timeout,
@@ -191,6 +198,8 @@ impl Draw {
             Place::Timeout => {
                 return self.one(&["0.001", "0.002", "0.001", "-1", "x", "nan", "0.003"]).as_bytes().to_vec();
             }
+            Place::TimeoutMilliseconds => return self.one(&["1", "2", "3", "-1", "x", ""]).as_bytes().to_vec(),
+            Place::Idle => *self.one(&[0, 0, 0, 10_000_000, -1]),
             Place::Cursor if !self.chance(5) => 0,
             _ if self.chance(4) => return self.one(&LIMITS).as_bytes().to_vec(),
             Place::Index => self.below(16) as i64 - 8,
@@ -246,6 +255,9 @@ impl Draw {
 
     /// A string argument, by what the command does with it.
     pub fn string(&mut self, command: &str, argument: &str) -> Vec<u8> {
+        if command.starts_with('x') {
+            return self.stream_string(argument);
+        }
         match argument {
             "min" | "max" | "start" | "stop" | "end" => self.bound(command),
             "encoding" => {
@@ -261,6 +273,46 @@ impl Draw {
             }
             "type" => self.one(&["string", "list", "set", "hash", "zset", "stream", "nosuch"]).as_bytes().to_vec(),
             _ => self.value(),
+        }
+    }
+
+    /// A string argument of a stream command.
+    fn stream_string(&mut self, argument: &str) -> Vec<u8> {
+        match argument {
+            "start" | "end" if self.chance(40) => self.one(&["-", "+", "(-", "(0-0", "", "x"]).as_bytes().to_vec(),
+            "start" | "end" if self.chance(20) => [b"(", &self.stream_id()[..]].concat(),
+            "threshold" if self.chance(60) => self.integer(Place::Count),
+            "start" | "end" | "threshold" | "id" | "lastid" | "last-id" | "max-deleted-id" => self.stream_id(),
+            "group" | "groupname" => self.one(&["g", "h", "g", "nosuch"]).as_bytes().to_vec(),
+            "consumer" | "consumername" => self.one(&["c", "d", "e"]).as_bytes().to_vec(),
+            "min-idle-time" => self.integer(Place::Idle),
+            _ => self.value(),
+        }
+    }
+
+    /// An ID of a stream's entry; those of one stream grow slowly, so that commands meet.
+    pub fn stream_id(&mut self) -> Vec<u8> {
+        const ODD: [&str; 14] = [
+            "-",
+            "+",
+            "$",
+            ">",
+            "",
+            "x",
+            "1-",
+            "-1",
+            "1-2-3",
+            "1--5",
+            " 5",
+            "05-1",
+            "18446744073709551616",
+            "18446744073709551615-18446744073709551615",
+        ];
+        match self.below(50) {
+            0 => self.one(&ODD).as_bytes().to_vec(),
+            1..8 => self.below(20).to_string().into_bytes(),
+            8..14 => format!("{}-*", self.below(20)).into_bytes(),
+            _ => format!("{}-{}", self.below(20), self.below(4)).into_bytes(),
         }
     }
 

@@ -123,10 +123,15 @@ fn hyperloglogs() {
 
 #[test]
 fn keys_of_all_types() {
-    compare("keys of all types", &["generic", "string", "list", "set", "hash", "sorted-set"], 0);
+    compare("keys of all types", &["generic", "string", "list", "set", "hash", "sorted-set", "stream"], 0);
 }
 
 #[test]
 fn transactions() {
-    compare("transactions", &["generic", "string", "list", "set", "hash", "sorted-set"], 30);
+    compare("transactions", &["generic", "string", "list", "set", "hash", "sorted-set", "stream"], 30);
+}
+
+#[test]
+fn streams() {
+    compare("streams", &["stream"], 0);
 }

@@ -181,7 +181,7 @@ fn xinfo_stream(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     reply.named_count("radix-tree-nodes", log.radix_nodes());
     reply.named_id("last-generated-id", log.last_id);
     reply.named_id("max-deleted-entry-id", log.max_deleted_id);
-    reply.named_count("entries-added", log.entries_added as usize);
+    reply.named_int("entries-added", Some(log.entries_added as i64));
     reply.named_id("recorded-first-entry-id", log.first_id);
     match options {
         Some(count) => full_parts(reply, stream, count),
