@@ -143,3 +143,14 @@ def test_thousands_of_bad_frames_leak_nothing(tap_server, wire):
     abuse(4000)
     time.sleep(0.2)
     assert int(info(tap_server.host, tap_server.port, "used_memory")) < before + 65_536
+
+
+def test_a_burst_that_fits_the_ring_loses_nothing(tap_server, wire):
+    """128 echo requests back to back; each is answered."""
+    for n in range(128):
+        wire.frame(ipv4(IP_ICMP, echo(1000 + n)))
+    seen = set()
+    while len(seen) < 128:
+        reply = wire.receive(lambda f: f[12:14] == b"\x08\0" and f[23] == IP_ICMP and f[34] == 0, 3)
+        assert reply, "only %d of 128 were answered" % len(seen)
+        seen.add(struct.unpack("!H", reply[38:40])[0])

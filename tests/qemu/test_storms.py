@@ -4,7 +4,9 @@ import selectors
 import socket
 import time
 
-from namespace import SYN, STRANGER_IP, Wire, ipv4, tcp
+import pytest
+
+from namespace import ACK, PSH, SYN, STRANGER_IP, Wire, ipv4, tcp
 from resp import info
 
 
@@ -107,3 +109,27 @@ def test_a_thousand_idle_connections(tap_server):
             assert time.monotonic() < deadline
             time.sleep(0.2)
     assert int(info(tap_server.host, tap_server.port, "used_memory")) < before + 131_072
+
+
+@pytest.mark.long
+def test_a_peer_that_vanished_is_reaped(tap_server):
+    """It completes the handshake and is never heard of again: keep-alive finds out."""
+    wire, port = Wire(), 31_000
+    client = tap_server.client()
+    client.config_set("tcp-keepalive", 1)
+    try:
+        wire.frame(ipv4(6, tcp(SYN, source_port=port, seq=1, options=b"\x02\x04\x05\xb4")))
+        answer = wire.receive(lambda f: f[12:14] == b"\x08\0" and f[36:38] == port.to_bytes(2, "big"), 5)
+        assert answer, "the SYN was not answered"
+        theirs = int.from_bytes(answer[38:42], "big")
+        wire.frame(ipv4(6, tcp(ACK | PSH, source_port=port, seq=2, ack=theirs + 1, data=b"CLIENT SETNAME ghost\r\n")))
+        deadline = time.monotonic() + 5
+        while not any(one["name"] == "ghost" for one in client.client_list()):
+            assert time.monotonic() < deadline, "the connection is not there"
+        deadline = time.monotonic() + 90
+        while any(one["name"] == "ghost" for one in client.client_list()):
+            assert time.monotonic() < deadline, "the connection of a peer that vanished is still there"
+            time.sleep(0.5)
+    finally:
+        client.config_set("tcp-keepalive", 300)
+        wire.close()
