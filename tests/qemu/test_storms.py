@@ -108,7 +108,11 @@ def test_a_thousand_idle_connections(tap_server):
         while int(info(tap_server.host, tap_server.port, "connected_clients")) > 1:
             assert time.monotonic() < deadline
             time.sleep(0.2)
-    assert int(info(tap_server.host, tap_server.port, "used_memory")) < before + 131_072
+    # A client is gone for the engine before its connection is for the stack: the last acknowledgements may be under way.
+    deadline = time.monotonic() + 20
+    while (used := int(info(tap_server.host, tap_server.port, "used_memory"))) >= before + 131_072:
+        assert time.monotonic() < deadline, "%d bytes in use, %d before" % (used, before)
+        time.sleep(0.2)
 
 
 @pytest.mark.long
