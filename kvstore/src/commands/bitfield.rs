@@ -281,7 +281,14 @@ fn apply_to(bytes: &mut [u8], op: &Op, old: i64) -> Option<i64> {
         Action::Set(value) => {
             // An unsigned type sees the argument's 64 bits as unsigned, as Redis does.
             let wide = if op.kind.signed { i128::from(value) } else { i128::from(value as u64) };
-            let new = op.kind.fit(wide, op.overflow)?;
+            // How far a signed type's greatest value is above this one is asked in 64 bits, in Redis: a distance beyond them
+            // counts as too great a value.
+            let far_below = op.kind.signed && op.kind.bits < 64 && (op.kind.max() as i64).wrapping_sub(value) < 0;
+            let new = if far_below && wide <= op.kind.max() && matches!(op.overflow, Overflow::Saturate) {
+                op.kind.max() as i64
+            } else {
+                op.kind.fit(wide, op.overflow)?
+            };
             op.kind.write(bytes, op.offset, new);
             Some(old)
         }

@@ -36,6 +36,7 @@ pub const DIFFERENCES: &[&str] = &[
     "XREADGROUP makes its consumer even if there is nothing to read (7.2), which XGROUP CREATECONSUMER and XINFO GROUPS show.",
     "XSETID looks at the greatest deleted ID, also of a stream without entries (7.2): never generated.",
     "XREAD names itself in quotes and lower case where streams and IDs do not match (7.2).",
+    "OBJECT REFCOUNT of a value made in the same transaction counts the queue's reference in Redis.",
     "BITCOUNT and BITPOS look at all their arguments before they look at the key and the range (7.2).",
 ];
 
@@ -73,6 +74,9 @@ pub fn version_difference(command: &Command, ours: &Reply, theirs: &Reply) -> bo
     }
     if name == b"bitcount" || name == b"bitpos" {
         return ours.is_error() && matches!(theirs, Reply::Line(b':', _));
+    }
+    if name == b"object" && word(1) == b"refcount" {
+        return [ours, theirs].iter().all(|reply| matches!(reply, Reply::Line(b':', _)));
     }
     if name == b"object" && word(1) == b"encoding" {
         return match ours.text() {
