@@ -203,8 +203,11 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw) {
         // Which members go is each server's own choice: let all go, or none be there.
         "spop" => {
             words.truncate(2);
-            // None of the odd words is a small positive number.
-            words.push(if draw.chance(80) { b"1000".to_vec() } else { draw.odd() });
+            // None of the odd words is a small positive number. Without a key, the word would become one.
+            let count = if draw.chance(80) { b"1000".to_vec() } else { draw.odd() };
+            if words.len() == 2 {
+                words.push(count);
+            }
         }
         "lrem" | "lpos" => {
             for word in words.iter_mut().filter(|word| *word == b"-9223372036854775808") {
