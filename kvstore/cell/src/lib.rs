@@ -14,7 +14,7 @@ extern crate alloc;
 mod record;
 mod thin;
 
-pub use record::{MAX_LEN, Record, View, ViewMut};
+pub use record::{FreshMark, MAX_LEN, Record, View, ViewMut};
 pub use thin::{ThinBytes, ThinPair};
 
 /// The allocator had no block of the wanted size. What was being changed is as it was before.

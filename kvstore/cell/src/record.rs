@@ -42,6 +42,21 @@ unsafe impl<T: Send> Send for Record<T> {}
 // SAFETY: shared access gives only `&T` and plain bytes.
 unsafe impl<T: Sync> Sync for Record<T> {}
 
+/// What [`Record::is_fresh`] compares with.
+#[derive(Clone, Copy, Debug)]
+pub struct FreshMark(u32);
+
+impl FreshMark {
+    const MASK: u32 = !0 << CLOCK_SHIFT | HAS_DEADLINE;
+    /// Matches no record.
+    pub const NEVER: Self = Self(!Self::MASK);
+
+    /// Matches records whose access clock stands at `clock` and that have no deadline.
+    pub const fn of_clock(clock: u32) -> Self {
+        Self(clock << CLOCK_SHIFT)
+    }
+}
+
 /// A look at the value.
 #[derive(Debug)]
 pub enum View<'a, T> {
@@ -194,10 +209,11 @@ impl<T> Record<T> {
         self.head().meta >> CLOCK_SHIFT
     }
 
-    /// Whether the access clock stands at `clock` and there is no deadline: then a look at the record changes nothing.
+    /// Whether the access clock stands where `mark` says and there is no deadline: then a look at the record changes
+    /// nothing.
     #[inline]
-    pub fn is_fresh(&self, clock: u32) -> bool {
-        self.head().meta & (!0 << CLOCK_SHIFT | HAS_DEADLINE) == clock << CLOCK_SHIFT
+    pub fn is_fresh(&self, mark: FreshMark) -> bool {
+        self.head().meta & FreshMark::MASK == mark.0
     }
 
     /// Sets the access clock (its low 24 bits).
@@ -426,6 +442,8 @@ mod tests {
         assert!(matches!(r.view(), View::Bytes(b"")));
         r.set_deadline(None).unwrap();
         assert_eq!((r.key(), r.tag(), r.clock(), r.deadline()), (&b"some key"[..], 2, 0xabcdef, None));
+        assert!(r.is_fresh(FreshMark::of_clock(0xabcdef)) && !r.is_fresh(FreshMark::of_clock(0xabcdee)));
+        assert!(!r.is_fresh(FreshMark::NEVER));
     }
 
     #[test]

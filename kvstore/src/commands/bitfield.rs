@@ -231,7 +231,7 @@ fn run(ctx: &mut Ctx<'_>, ops: &[Op]) -> Result<(), Error> {
     let end = writes.map(|op| ((op.offset + u64::from(op.kind.bits) - 1) >> 3) as usize + 1).max();
     let Some(end) = end else { return read_all(ctx, key, ops) };
     let core = &*ctx.core;
-    let grows = ctx.keys.peek(key).and_then(ItemExt::as_str).is_none_or(|text| text.len() < end);
+    let grows = ctx.keys.write(key).and_then(|item| item.as_str()).is_none_or(|text| text.len() < end);
     let results = ctx.keys.edit_string(
         key,
         end,

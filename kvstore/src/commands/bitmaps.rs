@@ -154,7 +154,7 @@ fn setbit(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     };
     let byte = (offset >> 3) as usize;
     let core = &*ctx.core;
-    let grows = ctx.keys.peek(key).and_then(ItemExt::as_str).is_none_or(|text| text.len() <= byte);
+    let grows = ctx.keys.write(key).and_then(|item| item.as_str()).is_none_or(|text| text.len() <= byte);
     let old = ctx.keys.edit_string(
         key,
         byte + 1,

@@ -100,7 +100,7 @@ fn config_set(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> =
         (2..ctx.argc()).step_by(2).map(|i| (ctx.args.get(i), ctx.args.get(i + 1))).collect();
     ctx.core.config.set(&pairs)?;
-    ctx.keys.space.notify_mask = ctx.core.config.notify_mask;
+    ctx.keys.space.configure(&ctx.core.config);
     ctx.reply.ok();
     Ok(())
 }

@@ -106,7 +106,7 @@ fn add(ctx: &mut Ctx<'_>, n: i64) -> Result<(), Error> {
         Some(value) => value.int().ok_or(Error::NotInteger)?,
     };
     let new = old.checked_add(n).ok_or(Error::Fixed("ERR increment or decrement would overflow"))?;
-    ctx.keys.set_int(key, new, true)?;
+    ctx.keys.set_int(key, new)?;
     ctx.modified(key);
     ctx.notify(event::STRING, "incrby", key);
     ctx.reply.int(new);

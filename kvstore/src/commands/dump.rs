@@ -163,11 +163,17 @@ fn restore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if let Some(at) = deadline {
         ctx.keys.set_deadline(key, Some(at))?;
     }
-    if let Some(idle) = options.idle_s {
-        let clock = ctx.keys.space.clock().wrapping_sub(idle as u32);
-        if let Some(item) = ctx.keys.find(key).and_then(|pos| ctx.keys.at_mut(pos)) {
-            item.set_clock(clock);
-        }
+    // Each is heeded only under a policy that keeps it.
+    let access = &ctx.keys.space.access;
+    let bits = match (access.is_lfu(), options.idle_s, options.frequency) {
+        (false, Some(idle), _) => Some(access.with_idle_s(idle as u32)),
+        (true, _, Some(frequency)) => Some(access.with_frequency(frequency as u32)),
+        _ => None,
+    };
+    if let Some(bits) = bits
+        && let Some(pos) = ctx.keys.find(key)
+    {
+        ctx.keys.set_clock_at(pos, bits);
     }
     if let Some(at) = deadline.filter(|_| !options.absolute) {
         // What is passed on must not depend on when it arrives.

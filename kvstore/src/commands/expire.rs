@@ -235,7 +235,7 @@ fn expire_generic(ctx: &mut Ctx<'_>, base: i64, seconds: bool) -> Result<(), Err
     let n = ctx.int(2)?;
     let ms = if seconds { n.checked_mul(1000).ok_or_else(invalid)? } else { n };
     let at = ms.checked_add(base).ok_or_else(invalid)?;
-    let Some(old) = ctx.keys.deadline(key) else {
+    let Some(old) = ctx.keys.write(key).map(|item| item.deadline()) else {
         ctx.reply.int(0);
         return Ok(());
     };
@@ -265,7 +265,7 @@ fn expire_generic(ctx: &mut Ctx<'_>, base: i64, seconds: bool) -> Result<(), Err
 
 fn persist(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let key = ctx.args.get(1);
-    let removed = ctx.keys.deadline(key).flatten().is_some();
+    let removed = ctx.keys.write(key).is_some_and(|item| item.deadline().is_some());
     if removed {
         ctx.keys.set_deadline(key, None)?;
         ctx.modified(key);

@@ -108,7 +108,7 @@ fn server(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "uptime_in_days:{}", up_s / 86_400);
     line!(out, "hz:10");
     line!(out, "configured_hz:10");
-    line!(out, "lru_clock:{}", ctx.keys.space.clock());
+    line!(out, "lru_clock:{}", ctx.keys.space.access.seconds());
     line!(out, "executable:");
     line!(out, "config_file:");
     line!(out, "cpus:{}", core.identity.cpus);

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::glob;
 use crate::keyspace::event;
 use crate::reply::Aggregate;
-use crate::value::ItemExt;
+use crate::value::{Item, ItemExt};
 use alloc::format;
 use barium_cell::View;
 
@@ -314,6 +314,8 @@ fn exists(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn touch(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    // What it is for, it does for a CLIENT NO-TOUCH client too.
+    ctx.keys.touch = true;
     let n = ctx.args.iter_from(1).filter(|key| ctx.keys.read(key).is_some()).count();
     ctx.reply.count(n);
     Ok(())
@@ -435,14 +437,10 @@ fn rename_generic(ctx: &mut Ctx<'_>, if_absent: bool) -> Result<(), Error> {
     }
     if from != to {
         let Some(item) = ctx.keys.take(from) else { return Err(Error::NoSuchKey) };
-        let clock = item.clock();
         match item.rename(to) {
             Ok(item) => {
                 ctx.keys.remove(to);
-                let pos = ctx.keys.add(item)?;
-                if let Some(item) = ctx.keys.at_mut(pos) {
-                    item.set_clock(clock);
-                }
+                ctx.keys.add(item)?;
             }
             Err((item, e)) => {
                 ctx.keys.add(item)?;
@@ -540,22 +538,33 @@ fn object_refcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn object_idletime(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let clock = ctx.keys.space.clock();
-    match ctx.keys.peek(ctx.args.get(2)) {
-        Some(item) => ctx.reply.int(i64::from(clock.wrapping_sub(item.clock()) & 0xff_ffff)),
+    let bits = ctx.keys.peek(ctx.args.get(2)).map(Item::clock);
+    let access = &ctx.keys.space.access;
+    match bits {
         None => ctx.reply.null(),
+        Some(_) if access.is_lfu() => {
+            return Err(Error::Fixed(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
+        Some(bits) => ctx.reply.int(access.idle_s(bits).into()),
     }
     Ok(())
 }
 
 fn object_freq(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    if !ctx.keys.exists(ctx.args.get(2)) {
-        ctx.reply.null();
-        return Ok(());
+    let bits = ctx.keys.peek(ctx.args.get(2)).map(Item::clock);
+    let access = &ctx.keys.space.access;
+    match bits {
+        None => ctx.reply.null(),
+        Some(_) if !access.is_lfu() => {
+            return Err(Error::Fixed(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
+        Some(bits) => ctx.reply.int(access.frequency(bits).into()),
     }
-    Err(Error::Fixed(
-        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
-    ))
+    Ok(())
 }
 
 fn object_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {

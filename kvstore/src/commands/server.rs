@@ -10,7 +10,7 @@ use crate::number::{parse_f64, parse_i64};
 use crate::reply::Reply;
 use crate::session::Fate;
 use crate::text::printable;
-use crate::value::ItemExt;
+use crate::value::{Item, ItemExt};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -253,7 +253,7 @@ fn dbsize(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 /// turns; without ASYNC the answer comes when it is, so that what the client writes next finds room.
 fn flush_async(ctx: &Ctx<'_>) -> Result<bool, Error> {
     match ctx.argc() {
-        1 => Ok(false),
+        1 => Ok(ctx.core.config.lazy_flush),
         2 if ctx.args.is(1, "ASYNC") => Ok(true),
         2 if ctx.args.is(1, "SYNC") => Ok(false),
         _ => Err(Error::Syntax),
@@ -471,15 +471,15 @@ fn debug_sleep(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn debug_object(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let clock = ctx.keys.space.clock();
+    let Some(bits) = ctx.keys.peek(ctx.args.get(2)).map(Item::clock) else { return Err(Error::NoSuchKey) };
+    let idle = ctx.keys.space.access.idle_s(bits);
     let Some(item) = ctx.keys.peek(ctx.args.get(2)) else { return Err(Error::NoSuchKey) };
-    let idle = clock.wrapping_sub(item.clock()) & 0xff_ffff;
     let text = format!(
         "Value at:0x{:x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle}",
         core::ptr::from_ref(item).addr(),
         item.encoding(),
         item.memory_usage(),
-        item.clock(),
+        bits,
     );
     ctx.reply.simple(&text);
     Ok(())

@@ -587,7 +587,7 @@ fn mset_generic(ctx: &mut Ctx<'_>, if_absent: bool) -> Result<(), Error> {
     }
     if if_absent {
         let mut keys = ctx.args.iter_from(1).step_by(2);
-        if keys.any(|key| ctx.keys.exists(key)) {
+        if keys.any(|key| ctx.keys.find_for_use(key).is_some()) {
             ctx.reply.int(0);
             return Ok(());
         }

@@ -9,6 +9,7 @@ pub use value::{Kind, Value, format_memory, parse_memory};
 use crate::encoding::quicklist::NodeLimit;
 use crate::error::Error;
 use crate::error_text;
+use crate::keyspace::policy::Policy;
 use crate::table::Hashing;
 use crate::types::hash::HashLimits;
 use crate::types::set::SetLimits;
@@ -34,6 +35,24 @@ pub struct Config {
     values: Vec<Value>,
     /// `maxmemory`, in bytes; 0: no limit but the machine's.
     pub maxmemory: u64,
+    /// `maxmemory-policy`; None: noeviction.
+    pub maxmemory_policy: Option<Policy>,
+    /// `maxmemory-samples`.
+    pub maxmemory_samples: usize,
+    /// `maxmemory-eviction-tenacity`.
+    pub eviction_tenacity: u32,
+    /// `lfu-log-factor`.
+    pub lfu_log_factor: u32,
+    /// `lfu-decay-time`, in minutes.
+    pub lfu_decay_minutes: u32,
+    /// `active-expire-effort`.
+    pub expire_effort: u32,
+    /// `lazyfree-lazy-eviction`.
+    pub lazy_eviction: bool,
+    /// `lazyfree-lazy-expire`.
+    pub lazy_expire: bool,
+    /// `lazyfree-lazy-user-flush`.
+    pub lazy_flush: bool,
     /// `requirepass`.
     pub requirepass: Vec<u8>,
     /// `proto-max-bulk-len`, in bytes.
@@ -79,6 +98,15 @@ impl Config {
         let mut config = Self {
             values: Vec::new(),
             maxmemory: 0,
+            maxmemory_policy: None,
+            maxmemory_samples: 0,
+            eviction_tenacity: 0,
+            lfu_log_factor: 0,
+            lfu_decay_minutes: 0,
+            expire_effort: 0,
+            lazy_eviction: false,
+            lazy_expire: false,
+            lazy_flush: false,
             requirepass: Vec::new(),
             proto_max_bulk_len: 0,
             query_buffer_limit: 0,
@@ -177,6 +205,15 @@ impl Config {
     /// Brings the fields up to date.
     fn refresh(&mut self) {
         self.maxmemory = self.number("maxmemory") as u64;
+        self.maxmemory_policy = Policy::of_name(self.text("maxmemory-policy"));
+        self.maxmemory_samples = self.number("maxmemory-samples") as usize;
+        self.eviction_tenacity = self.number("maxmemory-eviction-tenacity") as u32;
+        self.lfu_log_factor = self.number("lfu-log-factor") as u32;
+        self.lfu_decay_minutes = self.number("lfu-decay-time") as u32;
+        self.expire_effort = self.number("active-expire-effort") as u32;
+        self.lazy_eviction = self.number("lazyfree-lazy-eviction") != 0;
+        self.lazy_expire = self.number("lazyfree-lazy-expire") != 0;
+        self.lazy_flush = self.number("lazyfree-lazy-user-flush") != 0;
         self.requirepass = self.text("requirepass").to_vec();
         self.proto_max_bulk_len = self.number("proto-max-bulk-len");
         self.query_buffer_limit = self.number("client-query-buffer-limit") as usize;

@@ -1,6 +1,7 @@
 //! The parameters that there are. Those of features that are not there are not listed.
 
 use super::Kind;
+use crate::keyspace::policy::Policy;
 
 /// A configuration parameter.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ const INT: i64 = i32::MAX as i64;
 
 /// All parameters, sorted by name.
 pub const PARAMS: &[Param] = &[
+    param("active-expire-effort", Kind::Int(1, 10), "1"),
     fixed("appendonly", Kind::Bool, "no"),
     param(
         "client-output-buffer-limit",
@@ -47,10 +49,20 @@ pub const PARAMS: &[Param] = &[
     aliased("hash-max-listpack-value", "hash-max-ziplist-value", Kind::Int(0, MANY), "64"),
     param("hll-sparse-max-bytes", Kind::Memory(0, MANY), "3000"),
     param("latency-monitor-threshold", Kind::Int(0, MANY), "0"),
+    param("lazyfree-lazy-eviction", Kind::Bool, "no"),
+    param("lazyfree-lazy-expire", Kind::Bool, "no"),
+    // Large values are freed in steps however they go; what these two choose is so anyway.
+    param("lazyfree-lazy-server-del", Kind::Bool, "no"),
+    param("lazyfree-lazy-user-del", Kind::Bool, "no"),
+    param("lazyfree-lazy-user-flush", Kind::Bool, "no"),
+    param("lfu-decay-time", Kind::Int(0, INT), "1"),
+    param("lfu-log-factor", Kind::Int(0, INT), "10"),
     aliased("list-max-listpack-size", "list-max-ziplist-size", Kind::Int(-(1 << 31), INT), "-2"),
     param("maxclients", Kind::Int(1, u32::MAX as i64), "10000"),
     param("maxmemory", Kind::Memory(0, MANY), "0"),
-    param("maxmemory-policy", Kind::Word(&["noeviction"]), "noeviction"),
+    param("maxmemory-eviction-tenacity", Kind::Int(0, 100), "10"),
+    param("maxmemory-policy", Kind::Word(Policy::NAMES), "noeviction"),
+    param("maxmemory-samples", Kind::Int(1, 64), "5"),
     param("notify-keyspace-events", Kind::Events, ""),
     fixed("port", Kind::Int(0, 65535), "5555"),
     fixed("protected-mode", Kind::Bool, "no"),

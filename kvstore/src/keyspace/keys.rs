@@ -47,7 +47,7 @@ macro_rules! accessors {
 
         #[doc = concat!("The ", stringify!($variant), " at a key, put there by `new` if there is no such key. Errs if the key holds another type.")]
         pub fn $create(&mut self, key: &[u8], new: impl FnOnce() -> $type) -> Result<&mut $type, Error> {
-            let pos = match self.find(key) {
+            let pos = match self.find_for_use(key) {
                 Some(pos) => pos,
                 None => self.add_object(key, Object::$variant(new()))?,
             };
@@ -97,6 +97,12 @@ impl Keys<'_> {
     #[inline]
     pub fn find(&mut self, key: &[u8]) -> Option<Pos> {
         let pos = self.db().table.find(key)?;
+        self.unless_expired(pos, key)
+    }
+
+    /// Removes the key at `pos` if its time has come.
+    #[inline]
+    fn unless_expired(&mut self, pos: Pos, key: &[u8]) -> Option<Pos> {
         if let Some(at) = self.db().table.at(pos)?.deadline()
             && at < self.space.now_ms
         {
@@ -120,21 +126,21 @@ impl Keys<'_> {
     /// Looks a key up for reading: counts a hit or a miss and moves the access clock.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Item> {
-        let clock = self.space.clock();
+        let fresh = self.space.access.fresh();
         let table = &self.space.dbs.get(self.db)?.table;
         let found = table.find(key);
         match found.and_then(|pos| table.at(pos)) {
-            Some(item) if item.is_fresh(clock) => {
+            Some(item) if item.is_fresh(fresh) => {
                 self.space.stats.hits += 1;
                 found.and_then(|pos| self.db().table.at(pos))
             }
-            _ => self.read_slowly(key),
+            _ => self.read_slowly(key, found),
         }
     }
 
-    /// A look-up that finds nothing, a key with a deadline, or one that was not touched in this second.
-    fn read_slowly(&mut self, key: &[u8]) -> Option<&Item> {
-        let Some(pos) = self.find(key) else {
+    /// A look-up that finds nothing, a key with a deadline, or one whose access clock is to move.
+    fn read_slowly(&mut self, key: &[u8], found: Option<Pos>) -> Option<&Item> {
+        let Some(pos) = found.and_then(|pos| self.unless_expired(pos, key)) else {
             self.space.stats.misses += 1;
             self.notify(event::KEY_MISS, "keymiss", key);
             return None;
@@ -152,22 +158,37 @@ impl Keys<'_> {
         if found { self.peek(key) } else { None }
     }
 
+    /// Finds a key and moves its access clock, without counting a hit or a miss: what a write does first.
+    #[inline]
+    pub fn find_for_use(&mut self, key: &[u8]) -> Option<Pos> {
+        let pos = self.find(key)?;
+        self.touch_at(pos);
+        Some(pos)
+    }
+
     #[inline]
     fn touch_at(&mut self, pos: Pos) {
-        let clock = self.space.clock();
-        if self.touch
-            && self.db().table.at(pos).is_some_and(|item| item.clock() != clock)
-            && let Some(item) = self.db_mut().table.at_mut(pos)
-        {
-            item.set_clock(clock);
+        if !self.touch {
+            return;
+        }
+        let Some(old) = self.db().table.at(pos).map(Item::clock) else { return };
+        let new = self.space.access.touched(old);
+        if new != old {
+            self.set_clock_at(pos, new);
+        }
+    }
+
+    /// Sets the access clock of the key at a position that a lookup gave.
+    pub fn set_clock_at(&mut self, pos: Pos, bits: u32) {
+        if let Some(item) = self.db_mut().table.at_mut(pos) {
+            item.set_clock(bits);
         }
     }
 
     /// Looks a key up to change its value. The caller says [`modified`](Self::modified) when it has.
     #[inline]
     pub fn write(&mut self, key: &[u8]) -> Option<&mut Item> {
-        let pos = self.find(key)?;
-        self.touch_at(pos);
+        let pos = self.find_for_use(key)?;
         self.db_mut().table.at_mut(pos)
     }
 
@@ -178,7 +199,7 @@ impl Keys<'_> {
 
     /// Adds an item under a key that is not there.
     pub fn add(&mut self, mut item: Item) -> Result<Pos, Error> {
-        item.set_clock(self.space.clock());
+        item.set_clock(self.space.access.initial());
         let deadline = item.deadline();
         let pos = self.db_mut().table.insert(item).map_err(|_| Error::OutOfMemory)?;
         if let Some(at) = deadline {
@@ -203,11 +224,9 @@ impl Keys<'_> {
     /// Puts an object at a key, whatever was there; a deadline is cleared. Says nothing to anybody.
     pub fn set_object(&mut self, key: &[u8], object: Object) -> Result<(), Error> {
         let tag = object.type_of() as u8;
-        let Some(pos) = self.find(key) else { return self.add_object(key, object).map(drop) };
-        let clock = self.space.clock();
+        let Some(pos) = self.find_for_use(key) else { return self.add_object(key, object).map(drop) };
         let Some(item) = self.at_mut(pos) else { return Ok(()) };
         let old = item.set_object(tag, boxed(object))?;
-        item.set_clock(clock);
         if let Some(old) = old {
             self.space.lazy.push_object(old);
         }

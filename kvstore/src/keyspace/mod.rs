@@ -4,9 +4,11 @@
 //! waiting clients, subscribers of keyspace events, the log of effects - is collected in queues here and carried out by
 //! the server when the command has ended.
 
+pub mod access;
 mod expiry;
 mod keys;
 mod lazy;
+pub mod policy;
 pub mod strings;
 mod watch;
 
@@ -14,15 +16,18 @@ pub use keys::Keys;
 pub use lazy::LazyFree;
 pub use strings::NewStr;
 
+use crate::config::Config;
 use crate::session::ClientId;
 use crate::session::args::OwnedArgs;
 use crate::table::{Hashing, Table};
 use crate::value::Item;
+use access::Access;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use expiry::Sweep;
 use hashbrown::HashMap;
+use policy::Order;
 
 /// Number of databases unless configured otherwise.
 pub const DATABASES: usize = 16;
@@ -186,13 +191,14 @@ pub struct Keyspace {
     pub effect_form: EffectForm,
     /// Whether keys whose time has come are removed by the sweep too.
     pub active_expiry: bool,
-    clock: u32,
+    /// The clock of accesses.
+    pub access: Access,
     hashing: Hashing,
 }
 
 impl Keyspace {
-    /// An empty keyspace.
-    pub fn new(hashing: Hashing, databases: usize) -> Self {
+    /// An empty keyspace; `seed` is that of its random choices.
+    pub fn new(hashing: Hashing, databases: usize, seed: u64) -> Self {
         Self {
             dbs: (0..databases).map(|_| Db::new(hashing)).collect(),
             now_ms: 0,
@@ -207,7 +213,7 @@ impl Keyspace {
             effects: Vec::new(),
             effect_form: EffectForm::Verbatim,
             active_expiry: true,
-            clock: 0,
+            access: Access::new(seed),
             hashing,
         }
     }
@@ -222,16 +228,17 @@ impl Keyspace {
         Keys { space: self, db, touch: true }
     }
 
-    /// Access clock: Unix time in seconds, 24 bits.
-    #[inline]
-    pub const fn clock(&self) -> u32 {
-        self.clock
+    /// Takes over what the configuration says of keys.
+    pub fn configure(&mut self, config: &Config) {
+        self.notify_mask = config.notify_mask;
+        let lfu = config.maxmemory_policy.is_some_and(|p| p.order == Order::Lfu);
+        self.access.configure(lfu, config.lfu_log_factor, config.lfu_decay_minutes);
     }
 
     /// Sets the time that commands see (Unix time, in ms).
     pub const fn set_now(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
-        self.clock = (now_ms / 1000) as u32 & 0xff_ffff;
+        self.access.set_now(now_ms / 1000);
     }
 
     /// Whether the present command left something to do.

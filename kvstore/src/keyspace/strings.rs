@@ -3,6 +3,7 @@
 use super::Keys;
 use crate::error::Error;
 use crate::session::output::Shared;
+use crate::table::Pos;
 use crate::value::{INLINE_MAX, Item, ItemExt, Object, Str, Type, boxed};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -42,29 +43,25 @@ impl Keys<'_> {
 
     /// Puts a string at a key, whatever was there. Its deadline is cleared unless `keep_deadline`. Says nothing to anybody.
     pub fn set_string(&mut self, key: &[u8], value: NewStr<'_>, keep_deadline: bool) -> Result<(), Error> {
+        let found = self.find_for_use(key);
         let value = match value {
-            NewStr::Shared(s) if s.len() > INLINE_MAX => return self.set_shared(key, s.clone(), keep_deadline),
+            NewStr::Shared(s) if s.len() > INLINE_MAX => return self.put_shared(found, key, s.clone(), keep_deadline),
             NewStr::Shared(s) => s.as_slice(),
             NewStr::Bytes(b) => b,
         };
         if value.len() > INLINE_MAX {
-            let mut copy = Vec::new();
-            copy.try_reserve_exact(value.len())?;
-            copy.extend_from_slice(value);
-            return self.set_shared(key, Arc::new(copy), keep_deadline);
+            return self.put_shared(found, key, copied(value)?, keep_deadline);
         }
         if value.len() <= INT_MAX_LEN
             && let Some(n) = crate::number::parse_i64(value)
         {
-            return self.set_int(key, n, keep_deadline);
+            return self.put_int(found, key, n, keep_deadline);
         }
-        let Some(pos) = self.find(key) else {
+        let Some(pos) = found else {
             return self.add(Record::with_bytes(key, Type::String as u8, value)?).map(drop);
         };
-        let clock = self.space.clock();
         let Some(item) = self.at_mut(pos) else { return Ok(()) };
         let old = item.set_bytes(Type::String as u8, value)?;
-        item.set_clock(clock);
         let volatile = item.deadline().is_some();
         if let Some(old) = old {
             self.space.lazy.push_object(old);
@@ -72,27 +69,28 @@ impl Keys<'_> {
         if volatile && !keep_deadline { self.set_deadline_at(pos, None) } else { Ok(()) }
     }
 
-    /// Puts an integer at a key, whatever was there. Says nothing to anybody.
-    pub fn set_int(&mut self, key: &[u8], value: i64, keep_deadline: bool) -> Result<(), Error> {
-        let Some(pos) = self.find(key) else {
+    /// Puts an integer at a key that was looked up; its deadline is kept. Says nothing to anybody.
+    pub fn set_int(&mut self, key: &[u8], value: i64) -> Result<(), Error> {
+        let found = self.find(key);
+        self.put_int(found, key, value, true)
+    }
+
+    fn put_int(&mut self, found: Option<Pos>, key: &[u8], value: i64, keep_deadline: bool) -> Result<(), Error> {
+        let Some(pos) = found else {
             return self.add(Record::with_int(key, Type::String as u8, value)?).map(drop);
         };
-        let clock = self.space.clock();
         let Some(item) = self.at_mut(pos) else { return Ok(()) };
         let old = item.set_int(Type::String as u8, value)?;
-        item.set_clock(clock);
         if let Some(old) = old {
             self.space.lazy.push_object(old);
         }
         if keep_deadline { Ok(()) } else { self.set_deadline_at(pos, None) }
     }
 
-    fn set_shared(&mut self, key: &[u8], value: Shared, keep_deadline: bool) -> Result<(), Error> {
-        let Some(pos) = self.find(key) else { return self.add_object(key, Object::Str(value)).map(drop) };
-        let clock = self.space.clock();
+    fn put_shared(&mut self, found: Option<Pos>, key: &[u8], value: Shared, keep_deadline: bool) -> Result<(), Error> {
+        let Some(pos) = found else { return self.add_object(key, Object::Str(value)).map(drop) };
         let Some(item) = self.at_mut(pos) else { return Ok(()) };
         let old = item.set_object(Type::RawString as u8, boxed(Object::Str(value)))?;
-        item.set_clock(clock);
         if let Some(old) = old {
             self.space.lazy.push_object(old);
         }
@@ -102,15 +100,17 @@ impl Keys<'_> {
     /// Stores the result of an in-place change: encoding `raw`, as Redis has it, deadline kept.
     pub fn set_raw(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         if value.len() > INLINE_MAX {
-            return self.set_string(key, NewStr::Bytes(value), true);
+            let found = self.find(key);
+            return self.put_shared(found, key, copied(value)?, true);
         }
         self.set_tagged(key, value, Type::RawString)
     }
 
     /// Puts a computed string at a key, whatever was there: encoding `raw`, deadline cleared. Says nothing to anybody.
     pub fn set_string_raw(&mut self, key: &[u8], value: Vec<u8>) -> Result<(), Error> {
+        let found = self.find_for_use(key);
         if value.len() > INLINE_MAX {
-            return self.set_shared(key, Arc::new(value), false);
+            return self.put_shared(found, key, Arc::new(value), false);
         }
         self.set_tagged(key, &value, Type::RawString)?;
         self.set_deadline(key, None)
@@ -135,8 +135,8 @@ impl Keys<'_> {
         self.set_tagged(key, value, Type::String)
     }
 
-    /// Changes a string in place after growing it with zeros to at least `len` bytes (creating it if need be). The room is
-    /// reserved fallibly; `affordable` says whether so many bytes more may be asked for. Errs if the key holds another
+    /// Changes a string in place after growing it with zeros to at least `len` bytes (creating it if need be). That the key
+    /// is used was said by a look-up before. The room is reserved fallibly; `affordable` says whether so many bytes more may be asked for. Errs if the key holds another
     /// type.
     pub fn edit_string<R>(
         &mut self,
@@ -146,7 +146,8 @@ impl Keys<'_> {
         edit: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, Error> {
         let mut buf = [0; crate::number::I64_CHARS];
-        let old = match self.write(key) {
+        let found = self.find(key);
+        let old = match found.and_then(|pos| self.at_mut(pos)) {
             None => None,
             Some(item) => Some(item.as_str().ok_or(Error::WrongType)?.len()),
         };
@@ -155,7 +156,7 @@ impl Keys<'_> {
             return Err(Error::OutOfMemory);
         }
         // In place where it lies.
-        if let Some(item) = self.write(key) {
+        if let Some(item) = found.and_then(|pos| self.at_mut(pos)) {
             match item.view_mut() {
                 ViewMut::Bytes(bytes) if bytes.len() == new => {
                     let r = edit(bytes);
@@ -178,7 +179,8 @@ impl Keys<'_> {
         value.resize(new, 0);
         let r = edit(&mut value);
         if new > GROW_INLINE_MAX {
-            self.set_shared(key, Arc::new(value), true)?;
+            let found = self.find(key);
+            self.put_shared(found, key, Arc::new(value), true)?;
         } else {
             self.set_raw(key, &value)?;
         }
@@ -201,6 +203,14 @@ impl Keys<'_> {
         copy.set_deadline(item.deadline())?;
         Ok(Some(copy))
     }
+}
+
+/// A copy to be kept.
+fn copied(value: &[u8]) -> Result<Shared, Error> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(value.len())?;
+    copy.extend_from_slice(value);
+    Ok(Arc::new(copy))
 }
 
 /// Makes a shared buffer the only owner's, with room for `len` bytes.

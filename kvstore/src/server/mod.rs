@@ -81,8 +81,8 @@ impl Server {
         let databases = config.get("databases").and_then(|d| d.parse().ok()).unwrap_or(crate::keyspace::DATABASES);
         let mut run_id = [0; 40];
         run_id.fill_with(|| b"0123456789abcdef"[rng.below(16)]);
-        let mut keyspace = Keyspace::new(hashing, databases);
-        keyspace.notify_mask = config.notify_mask;
+        let mut keyspace = Keyspace::new(hashing, databases, rng.next_u64());
+        keyspace.configure(&config);
         keyspace.set_now(setup.unix_us / 1000);
         let core = Core {
             config,
