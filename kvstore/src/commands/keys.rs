@@ -428,10 +428,10 @@ fn renamenx(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn rename_generic(ctx: &mut Ctx<'_>, if_absent: bool) -> Result<(), Error> {
     let (from, to) = (ctx.args.get(1), ctx.args.get(2));
-    if !ctx.keys.exists(from) {
+    if ctx.keys.find_for_use(from).is_none() {
         return Err(Error::NoSuchKey);
     }
-    if if_absent && ctx.keys.exists(to) {
+    if if_absent && ctx.keys.find_for_use(to).is_some() {
         ctx.reply.int(0);
         return Ok(());
     }
@@ -468,7 +468,7 @@ fn move_(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if to == ctx.keys.db {
         return Err(SAME_OBJECT);
     }
-    if !ctx.keys.exists(key) || ctx.keys.in_db(to).exists(key) {
+    if ctx.keys.find_for_use(key).is_none() || ctx.keys.in_db(to).find_for_use(key).is_some() {
         ctx.reply.int(0);
         return Ok(());
     }
@@ -505,7 +505,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if !ctx.affordable(size) {
         return Err(Error::OutOfMemory);
     }
-    if ctx.keys.read(from).is_none() || (!replace && ctx.keys.in_db(db).exists(to)) {
+    if ctx.keys.read(from).is_none() || (ctx.keys.in_db(db).find_for_use(to).is_some() && !replace) {
         ctx.reply.int(0);
         return Ok(());
     }
@@ -528,9 +528,11 @@ fn object_encoding(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn object_refcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    // Redis shares its objects for small integers and calls that a count of INT_MAX.
+    // Redis shares its objects for small integers and calls that a count of INT_MAX, unless each needs its access clock.
+    let config = &ctx.core.config;
+    let shares = config.maxmemory == 0 || config.maxmemory_policy.is_none_or(|p| !p.uses_access_clock());
     match ctx.keys.peek(ctx.args.get(2)).map(|item| item.view()) {
-        Some(View::Int(0..10_000)) => ctx.reply.int(i64::from(i32::MAX)),
+        Some(View::Int(0..10_000)) if shares => ctx.reply.int(i64::from(i32::MAX)),
         Some(_) => ctx.reply.int(1),
         None => ctx.reply.null(),
     }

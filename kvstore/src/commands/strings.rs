@@ -425,8 +425,9 @@ fn set_generic(ctx: &mut Ctx<'_>, value: usize, o: &SetOptions) -> Result<(), Er
     let deadline = o.expiry.map(|e| e.deadline(ctx)).transpose()?;
     if o.get {
         get_generic(ctx, key)?;
+        ctx.keys.use_again();
     }
-    if (o.if_absent || o.if_present) && ctx.keys.exists(key) == o.if_absent {
+    if (o.if_absent || o.if_present) && ctx.keys.find_for_use(key).is_some() == o.if_absent {
         if !o.get {
             set_reply(ctx, false);
         }
@@ -490,6 +491,7 @@ fn psetex(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn getset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let key = ctx.args.get(1);
     get_generic(ctx, key)?;
+    ctx.keys.use_again();
     if ctx.keys.set_string(key, new_value(&ctx.args, 2), false).is_err() {
         return Ok(());
     }

@@ -22,6 +22,8 @@ pub struct Keys<'a> {
     pub db: usize,
     /// Whether lookups move the keys' access clocks on (not with CLIENT NO-TOUCH).
     pub touch: bool,
+    /// The keys that were touched last: that a command looks at them again does not count as another use.
+    used: [Option<Pos>; 2],
 }
 
 /// The four accessors of a collection type.
@@ -59,7 +61,12 @@ macro_rules! accessors {
     };
 }
 
-impl Keys<'_> {
+impl<'a> Keys<'a> {
+    /// A database of a keyspace.
+    pub const fn new(space: &'a mut Keyspace, db: usize) -> Self {
+        Self { space, db, touch: true, used: [None; 2] }
+    }
+
     accessors!(List, List, list, list_mut, list_or_new);
     accessors!(Set, Set, set, set_mut, set_or_new);
     accessors!(ZSet, ZSet, zset, zset_mut, zset_or_new);
@@ -68,12 +75,12 @@ impl Keys<'_> {
 
     /// The same for a shorter time.
     pub const fn reborrow(&mut self) -> Keys<'_> {
-        Keys { space: self.space, db: self.db, touch: self.touch }
+        Keys { space: self.space, db: self.db, touch: self.touch, used: [None; 2] }
     }
 
     /// Another database.
     pub const fn in_db(&mut self, db: usize) -> Keys<'_> {
-        Keys { space: self.space, db, touch: self.touch }
+        Keys { space: self.space, db, touch: self.touch, used: [None; 2] }
     }
 
     /// The database.
@@ -168,14 +175,20 @@ impl Keys<'_> {
 
     #[inline]
     fn touch_at(&mut self, pos: Pos) {
-        if !self.touch {
+        if !self.touch || self.used.contains(&Some(pos)) {
             return;
         }
+        self.used = [Some(pos), self.used[0]];
         let Some(old) = self.db().table.at(pos).map(Item::clock) else { return };
         let new = self.space.access.touched(old);
         if new != old {
             self.set_clock_at(pos, new);
         }
+    }
+
+    /// Has the next look at a key count as another use: the command does what two commands do.
+    pub const fn use_again(&mut self) {
+        self.used = [None; 2];
     }
 
     /// Sets the access clock of the key at a position that a lookup gave.

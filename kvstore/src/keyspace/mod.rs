@@ -225,7 +225,7 @@ impl Keyspace {
 
     /// One database.
     pub const fn keys(&mut self, db: usize) -> Keys<'_> {
-        Keys { space: self, db, touch: true }
+        Keys::new(self, db)
     }
 
     /// Takes over what the configuration says of keys.

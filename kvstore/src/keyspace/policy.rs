@@ -35,6 +35,11 @@ impl Policy {
         "noeviction",
     ];
 
+    /// Whether keys are chosen by how they are used.
+    pub const fn uses_access_clock(self) -> bool {
+        matches!(self.order, Order::Lru | Order::Lfu)
+    }
+
     /// The policy of a name; None: no key is removed.
     pub fn of_name(name: &[u8]) -> Option<Self> {
         let (volatile_only, order) = match name.strip_prefix(b"volatile-") {
