@@ -125,6 +125,19 @@ impl Core {
         max != 0 && self.machine.used_memory() as u64 > max
     }
 
+    /// Notes, for INFO, whether less than `maxmemory` is in use.
+    pub fn note_room(&mut self, enough: bool) {
+        let since = &mut self.stats.over_maxmemory_since_us;
+        match (enough, *since) {
+            (true, Some(at)) => {
+                *since = None;
+                self.stats.over_maxmemory_us += self.now_us.saturating_sub(at);
+            }
+            (false, None) => *since = Some(self.now_us),
+            _ => {}
+        }
+    }
+
     /// Most bytes of output that a session may own: never more than a quarter of memory, nor half of what is left.
     pub fn output_limit(&self) -> usize {
         let total = self.machine.total_memory();

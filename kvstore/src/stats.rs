@@ -44,6 +44,12 @@ pub struct Stats {
     pub output_limit_closes: u64,
     /// Clients closed because their query was beyond its limit.
     pub query_limit_closes: u64,
+    /// Time spent in active expiry, in us.
+    pub expire_us: u64,
+    /// Since when more memory than `maxmemory` is in use (monotonic time, in us), as writes and housekeeping found it.
+    pub over_maxmemory_since_us: Option<u64>,
+    /// How long that was so before, in us.
+    pub over_maxmemory_us: u64,
     /// Refused AUTH attempts.
     pub auth_failures: u64,
     /// Clients that wait were made to stop.
@@ -98,6 +104,9 @@ impl Stats {
             error_codes: BTreeMap::new(),
             output_limit_closes: 0,
             query_limit_closes: 0,
+            expire_us: 0,
+            over_maxmemory_since_us: None,
+            over_maxmemory_us: 0,
             auth_failures: 0,
             unblocked: 0,
             rates: Rates::default(),

@@ -226,12 +226,14 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "sync_partial_ok:0");
     line!(out, "sync_partial_err:0");
     line!(out, "expired_keys:{}", k.expired);
-    line!(out, "expired_stale_perc:0.00");
-    line!(out, "expired_time_cap_reached_count:0");
+    line!(out, "expired_stale_perc:{:.2}", k.stale_percent);
+    line!(out, "expired_time_cap_reached_count:{}", k.expire_steps_cut);
+    line!(out, "expire_cycle_cpu_milliseconds:{}", s.expire_us / 1000);
     line!(out, "evicted_keys:{}", k.evicted);
     line!(out, "evicted_clients:0");
-    line!(out, "total_eviction_exceeded_time:0");
-    line!(out, "current_eviction_exceeded_time:0");
+    let exceeded_us = s.over_maxmemory_since_us.map_or(0, |since| core.now_us.saturating_sub(since));
+    line!(out, "total_eviction_exceeded_time:{}", (s.over_maxmemory_us + exceeded_us) / 1000);
+    line!(out, "current_eviction_exceeded_time:{}", exceeded_us / 1000);
     line!(out, "keyspace_hits:{}", k.hits);
     line!(out, "keyspace_misses:{}", k.misses);
     line!(out, "pubsub_channels:{}", core.pubsub.names(Kind::Channel).len());
@@ -318,6 +320,6 @@ fn cluster(_: &Ctx<'_>, out: &mut String) {
 fn keyspace(ctx: &Ctx<'_>, out: &mut String) {
     for (n, db) in ctx.keys.space.dbs.iter().enumerate().filter(|(_, db)| !db.table.is_empty()) {
         let avg_ttl = db.average_ttl(ctx.keys.now_ms());
-        line!(out, "db{n}:keys={},expires={},avg_ttl={avg_ttl}", db.table.len(), db.volatile);
+        line!(out, "db{n}:keys={},expires={},avg_ttl={avg_ttl}", db.table.len(), db.table.volatile());
     }
 }

@@ -216,9 +216,8 @@ impl<'a> Keys<'a> {
         let deadline = item.deadline();
         let pos = self.db_mut().table.insert(item).map_err(|_| Error::OutOfMemory)?;
         if let Some(at) = deadline {
-            self.db_mut().volatile += 1;
             self.db_mut().deadlines += i128::from(at);
-            self.note_deadline(pos, at);
+            self.note_deadline(at);
         }
         if self.space.notify_mask & event::NEW != 0
             && let Some(key) = self.db().table.at(pos).map(|i| alloc::boxed::Box::<[u8]>::from(i.key()))
@@ -252,26 +251,24 @@ impl<'a> Keys<'a> {
         self.take_at(pos)
     }
 
-    fn take_at(&mut self, pos: Pos) -> Option<Item> {
+    pub(super) fn take_at(&mut self, pos: Pos) -> Option<Item> {
         let item = self.db_mut().table.remove_at(pos)?;
-        if let Some(at) = item.deadline() {
-            self.db_mut().volatile -= 1;
-            self.db_mut().deadlines -= i128::from(at);
-        }
+        self.forget_deadline(&item);
         Some(item)
     }
 
-    /// Removes a key, expired or not; a large value is freed later. Says nothing to anybody.
-    pub(super) fn delete(&mut self, key: &[u8]) -> bool {
-        let Some(pos) = self.db().table.find(key) else { return false };
-        let Some(item) = self.take_at(pos) else { return false };
-        self.space.lazy.drop_item(item);
-        true
+    /// Says that an item has left the table.
+    pub(super) fn forget_deadline(&mut self, item: &Item) {
+        if let Some(at) = item.deadline() {
+            self.db_mut().deadlines -= i128::from(at);
+        }
     }
 
     /// Removes a key; a large value is freed later. Returns whether there was one. Says nothing to anybody.
     pub fn remove(&mut self, key: &[u8]) -> bool {
-        self.find(key).is_some() && self.delete(key)
+        let Some(item) = self.take(key) else { return false };
+        self.space.lazy.drop_item(item);
+        true
     }
 
     /// Removes a key whose collection has become empty, with the event for it.
@@ -298,17 +295,20 @@ impl<'a> Keys<'a> {
 
     /// Like [`set_deadline`](Self::set_deadline), at a position that a lookup gave.
     pub fn set_deadline_at(&mut self, pos: Pos, deadline: Option<i64>) -> Result<(), Error> {
-        let Some(item) = self.db_mut().table.at_mut(pos) else { return Ok(()) };
+        let d = self.db_mut();
+        if deadline.is_some() {
+            d.table.prepare_deadline()?;
+        }
+        let Some(item) = d.table.at_mut(pos) else { return Ok(()) };
         let old = item.deadline();
         if old.is_none() && deadline.is_none() {
             return Ok(());
         }
         item.set_deadline(deadline)?;
-        let d = self.db_mut();
-        d.volatile = d.volatile + usize::from(deadline.is_some()) - usize::from(old.is_some());
+        d.table.deadline_changed(pos, old.is_some(), deadline);
         d.deadlines += i128::from(deadline.unwrap_or(0)) - i128::from(old.unwrap_or(0));
         if let Some(at) = deadline {
-            self.note_deadline(pos, at);
+            self.note_deadline(at);
         }
         Ok(())
     }

@@ -5,10 +5,12 @@
 //! the server when the command has ended.
 
 pub mod access;
+mod evict;
 mod expiry;
 mod keys;
 mod lazy;
 pub mod policy;
+mod removal;
 pub mod strings;
 mod watch;
 
@@ -19,12 +21,13 @@ pub use strings::NewStr;
 use crate::config::Config;
 use crate::session::ClientId;
 use crate::session::args::OwnedArgs;
-use crate::table::{Hashing, Table};
+use crate::table::{Hashing, NO_DEADLINE, Table};
 use crate::value::Item;
 use access::Access;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use evict::Evictor;
 use expiry::Sweep;
 use hashbrown::HashMap;
 use policy::Order;
@@ -85,9 +88,7 @@ impl core::hash::Hasher for MapHasher {
 pub struct Db {
     /// Its keys.
     pub table: Table<Item>,
-    /// Number of keys with a deadline.
-    pub volatile: usize,
-    /// Sum of their deadlines (Unix time, in ms).
+    /// Sum of its keys' deadlines (Unix time, in ms).
     pub(crate) deadlines: i128,
     /// Where active expiry stands.
     sweep: Sweep,
@@ -102,7 +103,6 @@ impl Db {
         let maps = MapHashing(hashing);
         Self {
             table: Table::new(hashing),
-            volatile: 0,
             deadlines: 0,
             sweep: Sweep::new(),
             watched: HashMap::with_hasher(maps.clone()),
@@ -114,8 +114,9 @@ impl Db {
 impl Db {
     /// Mean time that keys with a deadline have left, in ms.
     pub fn average_ttl(&self, now_ms: i64) -> i64 {
-        let sum = self.deadlines - i128::from(now_ms) * self.volatile as i128;
-        sum.checked_div(self.volatile as i128).map_or(0, |mean| mean.max(0) as i64)
+        let volatile = self.table.volatile() as i128;
+        let sum = self.deadlines - i128::from(now_ms) * volatile;
+        sum.checked_div(volatile).map_or(0, |mean| mean.max(0) as i64)
     }
 }
 
@@ -160,6 +161,10 @@ pub struct KeyStats {
     pub expired: u64,
     /// Keys removed to make room.
     pub evicted: u64,
+    /// Running mean of the share of keys with a deadline whose time had come when the sweep came, in percent.
+    pub stale_percent: f64,
+    /// Steps of the sweep that ended at their bound, with more to do.
+    pub expire_steps_cut: u64,
 }
 
 /// See the [module](self).
@@ -191,6 +196,14 @@ pub struct Keyspace {
     pub effect_form: EffectForm,
     /// Whether keys whose time has come are removed by the sweep too.
     pub active_expiry: bool,
+    /// Whether removed keys are logged as UNLINK, not as DEL: those whose time had come, those that made room.
+    lazy_removal: [bool; 2],
+    /// `active-expire-effort`.
+    expire_effort: u32,
+    /// When the sweep has something to do next (Unix time, in ms).
+    next_sweep_ms: i64,
+    /// Which keys make room.
+    evictor: Evictor,
     /// The clock of accesses.
     pub access: Access,
     hashing: Hashing,
@@ -213,6 +226,10 @@ impl Keyspace {
             effects: Vec::new(),
             effect_form: EffectForm::Verbatim,
             active_expiry: true,
+            lazy_removal: [false; 2],
+            expire_effort: 1,
+            next_sweep_ms: NO_DEADLINE,
+            evictor: Evictor::new(seed ^ 1),
             access: Access::new(seed),
             hashing,
         }
@@ -233,6 +250,9 @@ impl Keyspace {
         self.notify_mask = config.notify_mask;
         let lfu = config.maxmemory_policy.is_some_and(|p| p.order == Order::Lfu);
         self.access.configure(lfu, config.lfu_log_factor, config.lfu_decay_minutes);
+        self.evictor.configure(config.maxmemory_policy, config.maxmemory_samples);
+        self.lazy_removal = [config.lazy_expire, config.lazy_eviction];
+        self.expire_effort = config.expire_effort;
     }
 
     /// Sets the time that commands see (Unix time, in ms).
@@ -253,7 +273,7 @@ impl Keyspace {
         let Some(d) = self.dbs.get_mut(db) else { return 0 };
         let n = d.table.len();
         let old = core::mem::replace(&mut d.table, Table::new(hashing));
-        (d.volatile, d.deadlines, d.sweep) = (0, 0, Sweep::new());
+        (d.deadlines, d.sweep) = (0, Sweep::new());
         for (key, watchers) in &d.watched {
             if old.contains(key) {
                 self.touched.extend(watchers);
@@ -279,7 +299,6 @@ impl Keyspace {
             }
         }
         core::mem::swap(&mut x.table, &mut y.table);
-        core::mem::swap(&mut x.volatile, &mut y.volatile);
         core::mem::swap(&mut x.deadlines, &mut y.deadlines);
         core::mem::swap(&mut x.sweep, &mut y.sweep);
         for (n, d) in [(low, &*x), (high, &*y)] {

@@ -1,6 +1,7 @@
 //! From a parsed command to its handler: the checks that come before, and what comes after.
 
 use super::Server;
+use super::room::Room;
 use crate::command::{Command, flag};
 use crate::commands::table::Entry;
 use crate::core::Core;
@@ -130,15 +131,20 @@ impl Server {
         if !client.authenticated && !command.has(flag::NO_AUTH) {
             return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
         }
-        let queued = |multi: &crate::session::Multi| multi.queue.iter().any(|(c, _)| c.has(flag::DENYOOM));
-        let grows =
-            command.has(flag::DENYOOM) || (command.name == "exec" && client.multi.as_deref().is_some_and(queued));
-        if grows && self.core.over_maxmemory() && !self.make_room() {
-            if !self.keyspace.lazy.is_empty() {
-                self.wait_for_memory(client, command, args);
-                return Ok(Verdict::Hold);
+        if grows(client, command) && self.core.over_maxmemory() {
+            let room = self.make_room();
+            if self.keyspace.has_followups() {
+                self.follow_up(client);
             }
-            return self.rejected(entry, Error::OutOfMemory);
+            match room {
+                Room::Enough => {}
+                Room::Later if self.may_exceed() => {}
+                Room::Later => {
+                    self.wait_for_memory(client, command, args);
+                    return Ok(Verdict::Hold);
+                }
+                Room::None => return self.rejected(entry, Error::OutOfMemory),
+            }
         }
         if client.is_plain() && self.core.pause.until_us == 0 {
             return Ok(Verdict::Run);
@@ -236,6 +242,16 @@ pub fn find(core: &Core, args: Args<'_>) -> Result<Entry, Error> {
         return Err(error_text!("ERR wrong number of arguments for '{}' command", entry.full_name()));
     }
     Ok(entry)
+}
+
+/// Whether a command may need more memory: its own doing, that of what EXEC carries out, or the place in a queue.
+fn grows(client: &Client, command: &Command) -> bool {
+    let Some(multi) = client.multi.as_deref() else { return command.has(flag::DENYOOM) };
+    match command.name {
+        "exec" => multi.queue.iter().any(|(c, _)| c.has(flag::DENYOOM)),
+        "discard" | "reset" | "quit" => false,
+        _ => true,
+    }
 }
 
 fn unknown_command(args: Args<'_>) -> Error {

@@ -8,10 +8,6 @@ use crate::session::{Client, ClientId, Fate};
 use crate::table::NO_DEADLINE;
 use alloc::vec::Vec;
 
-/// Elements of removed values that are freed in one step.
-const FREE_PER_STEP: usize = 2_048;
-/// Steps of freeing that a command which needs memory does itself.
-const FREE_STEPS_IN_NEED: usize = 2;
 /// How often sessions' limits are looked at, in us.
 const SESSIONS_EVERY_US: u64 = 1_000_000;
 
@@ -37,22 +33,29 @@ impl Server {
         if self.core.pause.until_us != 0 {
             next = next.min(self.core.pause.until_us);
         }
-        let expire_ms = self.keyspace.expire_step();
-        if self.keyspace.has_followups() {
-            self.follow_up_expiry();
+        if self.keyspace.is_sweep_due() {
+            let begin_us = self.core.machine.monotonic_us();
+            self.keyspace.expire_step();
+            self.core.stats.expire_us += self.core.machine.monotonic_us().saturating_sub(begin_us);
         }
-        if expire_ms != NO_DEADLINE {
-            let wait_ms = expire_ms.saturating_sub(self.keyspace.now_ms).max(0) as u64;
+        let sweep_ms = self.keyspace.next_sweep_ms();
+        if sweep_ms != NO_DEADLINE {
+            let wait_ms = sweep_ms.saturating_sub(self.keyspace.now_ms).max(0) as u64;
             next = next.min(now.saturating_add(wait_ms.saturating_mul(1000)));
         }
-        if self.keyspace.lazy.step(FREE_PER_STEP) {
+        let freeing = self.free_step();
+        if freeing {
             next = now;
-        } else {
+        }
+        if self.keyspace.has_followups() {
+            self.follow_up_removals();
+        }
+        if self.keyspace.lazy.is_empty() {
             for id in core::mem::take(&mut self.core.flushing) {
                 self.unblock(id, Unblock::Timeout);
             }
         }
-        if !self.core.short_of_memory.is_empty() && (self.keyspace.lazy.is_empty() || !self.core.over_maxmemory()) {
+        if !self.core.short_of_memory.is_empty() && (!freeing || !self.core.over_maxmemory()) {
             let waiting = core::mem::take(&mut self.core.short_of_memory);
             self.release(waiting);
         }
@@ -63,20 +66,6 @@ impl Server {
         let s = &mut self.core.stats;
         s.rates.sample(now, [s.processed, s.bytes_in, s.bytes_out]);
         next
-    }
-
-    /// Frees memory that is already given up; returns whether writes may go on.
-    pub(super) fn make_room(&mut self) -> bool {
-        for _ in 0..FREE_STEPS_IN_NEED {
-            if self.keyspace.lazy.is_empty() {
-                break;
-            }
-            self.keyspace.lazy.step(FREE_PER_STEP);
-            if !self.core.over_maxmemory() {
-                return true;
-            }
-        }
-        !self.core.over_maxmemory()
     }
 
     /// Ends the wait of clients whose time is up.
@@ -119,21 +108,8 @@ impl Server {
         self.core.held.push(client.handle);
     }
 
-    /// Keeps a command that needs memory until enough of what was given up is free, or all of it.
-    pub(super) fn wait_for_memory(&mut self, client: &mut Client, command: &'static Command, args: Args<'_>) {
-        self.core.wait_request = Some(WaitRequest {
-            wait: Wait::Pause,
-            even_without_key: false,
-            args: None,
-            keys: Vec::new(),
-            until_us: None,
-        });
-        self.block(client, command, args);
-        self.core.short_of_memory.push(client.handle);
-    }
-
-    /// Watches, waits and events of keys that the sweep removed.
-    fn follow_up_expiry(&mut self) {
+    /// Watches, waits and events of keys that the server removed.
+    fn follow_up_removals(&mut self) {
         for id in core::mem::take(&mut self.keyspace.touched) {
             if let Some(s) = self.core.clients.get_mut(id) {
                 s.client.watch_broken = true;

@@ -14,6 +14,8 @@
 //!
 //! Items bring their own key ([`Keyed`]). Growing is fallible.
 
+mod deadlines;
+mod sample;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,7 @@ mod tests;
 use crate::random::Rng;
 use alloc::vec::Vec;
 use core::hash::Hasher;
+use deadlines::Counts;
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use hashbrown::HashTable;
@@ -38,6 +41,13 @@ pub const NO_DEADLINE: i64 = i64::MAX;
 pub trait Keyed {
     /// The key, which must not change while the item is in a table.
     fn key(&self) -> &[u8];
+
+    /// When the item's time comes, if it does. While the item is in a table it is changed only with
+    /// [`Table::prepare_deadline`] before and [`Table::deadline_changed`] after it.
+    #[inline]
+    fn deadline(&self) -> Option<i64> {
+        None
+    }
 }
 
 impl Keyed for barium_cell::ThinBytes {
@@ -56,6 +66,11 @@ impl<T> Keyed for barium_cell::Record<T> {
     #[inline]
     fn key(&self) -> &[u8] {
         barium_cell::Record::key(self)
+    }
+
+    #[inline]
+    fn deadline(&self) -> Option<i64> {
+        barium_cell::Record::deadline(self)
     }
 }
 
@@ -114,6 +129,8 @@ pub struct Table<T> {
     deepest: u32,
     len: usize,
     merges: u64,
+    /// By segment, how many of its items have a deadline.
+    volatile: Counts,
 }
 
 /// `hashbrown` takes its tag from the top bits and its bucket from the low ones. The top bits are alike within a segment,
@@ -126,7 +143,16 @@ const fn inner(hash: u64) -> u64 {
 impl<T: Keyed> Table<T> {
     /// An empty table; allocates nothing.
     pub const fn new(hashing: Hashing) -> Self {
-        Self { hashing, directory: Vec::new(), segments: Vec::new(), depth: 0, deepest: 0, len: 0, merges: 0 }
+        Self {
+            hashing,
+            directory: Vec::new(),
+            segments: Vec::new(),
+            depth: 0,
+            deepest: 0,
+            len: 0,
+            merges: 0,
+            volatile: Counts::new(),
+        }
     }
 
     /// The hash function, for a table beside this one.
@@ -250,6 +276,10 @@ impl<T: Keyed> Table<T> {
     /// Like [`insert`](Self::insert), with the key's hash known.
     pub fn insert_hashed(&mut self, hash: u64, item: T) -> Result<Pos, T> {
         let Some(segment) = self.make_room(hash) else { return Err(item) };
+        let deadline = item.deadline();
+        if deadline.is_some() && self.volatile.keep(self.segments.len()).is_err() {
+            return Err(item);
+        }
         let hashing = self.hashing;
         let target = &mut self.segments[segment];
         if target.items.try_reserve(1, |t| inner(hashing.hash(t.key()))).is_err() {
@@ -257,8 +287,13 @@ impl<T: Keyed> Table<T> {
         }
         target.version = target.version.wrapping_add(1);
         let entry = target.items.insert_unique(inner(hash), item, |t| inner(hashing.hash(t.key())));
+        let bucket = entry.bucket_index() as u32;
         self.len += 1;
-        Ok(Pos { segment: segment as u32, bucket: entry.bucket_index() as u32 })
+        if deadline.is_some() {
+            target.note_deadline(deadline);
+            self.volatile.add(segment, 1);
+        }
+        Ok(Pos { segment: segment as u32, bucket })
     }
 
     /// The segment for a hash, split as often as it takes to have room. None if there is no memory.
@@ -296,6 +331,7 @@ impl<T: Keyed> Table<T> {
         if self.segments.len() == self.segments.capacity() {
             self.segments.try_reserve_exact((self.segments.len() / 8).max(1)).ok()?;
         }
+        self.volatile.reserve()?;
         let hashing = self.hashing;
         let bit = 1u64 << (63 - depth);
         let goes = |t: &T| hashing.hash(t.key()) & bit != 0;
@@ -305,8 +341,10 @@ impl<T: Keyed> Table<T> {
         let moving = old.items.iter().filter(|t| goes(t)).count();
         let mut items = HashTable::new();
         items.try_reserve(moving, rehash).ok()?;
+        let mut volatile = 0;
         for t in old.items.extract_if(|t| goes(t)) {
             let hash = rehash(&t);
+            volatile += u32::from(t.deadline().is_some());
             items.insert_unique(hash, t, rehash);
         }
         old.items.shrink_to(0, rehash);
@@ -321,6 +359,10 @@ impl<T: Keyed> Table<T> {
         let slots = self.slots(&new);
         self.directory[slots].fill(new_number);
         self.segments.push(new);
+        if self.volatile.is_kept() {
+            self.volatile.push(volatile);
+            self.volatile.add(segment, volatile.wrapping_neg());
+        }
         Some(())
     }
 
@@ -357,6 +399,9 @@ impl<T: Keyed> Table<T> {
         let (item, _) = segment.items.get_bucket_entry(pos.bucket as usize).ok()?.remove();
         segment.version = segment.version.wrapping_add(1);
         self.len -= 1;
+        if item.deadline().is_some() {
+            self.volatile.add(pos.segment as usize, u32::MAX);
+        }
         self.tidy(pos.segment as usize);
         Some(item)
     }
@@ -393,6 +438,8 @@ impl<T: Keyed> Table<T> {
             return;
         }
         let mut removed = self.segments.swap_remove(gone);
+        let volatile = self.volatile.swap_remove(gone);
+        self.volatile.add(keep, volatile);
         self.merges += 1;
         let kept = &mut self.segments[keep];
         for t in removed.items.drain() {
@@ -439,7 +486,7 @@ impl<T: Keyed> Table<T> {
     /// Drops items of a table that nobody looks into any more, segment by segment until at least `n` are gone; returns
     /// how many there were. 0: the table is empty.
     pub fn free_step(&mut self, n: usize) -> usize {
-        self.directory = Vec::new();
+        (self.directory, self.volatile) = (Vec::new(), Counts::new());
         let mut freed = 0;
         while freed < n {
             let Some(s) = self.segments.pop() else { break };
@@ -454,7 +501,7 @@ impl<T: Keyed> Table<T> {
 
     /// Takes items out of a table that nobody looks into any more, one after the other.
     pub fn pop_any(&mut self) -> Option<T> {
-        self.directory = Vec::new();
+        (self.directory, self.volatile) = (Vec::new(), Counts::new());
         loop {
             let s = self.segments.last_mut()?;
             let bucket = s.items.iter_buckets().next();
@@ -471,33 +518,5 @@ impl<T: Keyed> Table<T> {
     /// All items, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.segments.iter().flat_map(|s| s.items.iter())
-    }
-
-    /// A random item, each as likely as the other (but for the few percent by which directory slots differ).
-    pub fn random(&self, rng: &mut Rng) -> Option<Pos> {
-        if self.len == 0 {
-            return None;
-        }
-        let segment = if self.segments.len() == 1 { 0 } else { self.random_segment(rng) };
-        let items = &self.segments[segment].items;
-        loop {
-            let bucket = rng.below(items.num_buckets());
-            if items.get_bucket(bucket).is_some() {
-                return Some(Pos { segment: segment as u32, bucket: bucket as u32 });
-            }
-        }
-    }
-
-    /// A random segment, each as likely as it holds items: drawn by directory slot, kept as often as its items are many
-    /// for the slots it has.
-    fn random_segment(&self, rng: &mut Rng) -> usize {
-        loop {
-            let segment = self.directory[rng.below(self.directory.len())] as usize;
-            let s = &self.segments[segment];
-            let room = SEGMENT_MAX << (self.depth - s.depth);
-            if rng.below(room) < s.items.len() {
-                return segment;
-            }
-        }
     }
 }

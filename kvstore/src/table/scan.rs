@@ -1,6 +1,6 @@
-//! Walks over a table that go on while it changes: cursors for clients, and the sweep for passed deadlines.
+//! Walks over a table that go on while it changes.
 
-use super::{Keyed, NO_DEADLINE, Pos, Table};
+use super::{Keyed, Table};
 use alloc::vec::Vec;
 
 /// Low hash bits that a cursor leaves out, so that it stays below 2^52: some clients keep it in a double.
@@ -52,29 +52,5 @@ impl<T: Keyed> Table<T> {
                 return from;
             }
         }
-    }
-
-    /// Notes that the item at `pos` has this deadline, so that the segment's bound holds.
-    pub fn note_deadline(&mut self, pos: Pos, deadline: i64) {
-        if let Some(s) = self.segments.get_mut(pos.segment as usize) {
-            s.deadline = s.deadline.min(deadline);
-        }
-    }
-
-    /// Sets a segment's deadline bound anew after its passed items were removed.
-    pub fn refresh_deadline(&mut self, number: usize, deadline: impl Fn(&T) -> Option<i64>) -> i64 {
-        let Some(s) = self.segments.get_mut(number) else { return NO_DEADLINE };
-        s.deadline = s.items.iter().filter_map(deadline).min().unwrap_or(NO_DEADLINE);
-        s.deadline
-    }
-
-    /// The deadline bound of a segment.
-    pub fn deadline_bound(&self, number: usize) -> Option<i64> {
-        self.segments.get(number).map(|s| s.deadline)
-    }
-
-    /// The items of a segment, by number.
-    pub fn segment_items(&self, number: usize) -> impl Iterator<Item = &T> {
-        self.segments.get(number).into_iter().flat_map(|s| s.items.iter())
     }
 }

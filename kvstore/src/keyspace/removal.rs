@@ -1,0 +1,34 @@
+//! What the server removes of its own accord.
+
+use super::{Effect, Keys, event};
+use crate::session::args::OwnedArgs;
+use crate::value::Item;
+
+/// Why the server removed a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Its time had come.
+    Expired,
+    /// There was no memory left.
+    Evicted,
+}
+
+impl Keys<'_> {
+    /// Counts a key that the server took out of the table, tells everybody whom it concerns and frees the value.
+    pub(super) fn removed_by_server(&mut self, item: Item, why: Why) {
+        let (count, class, name) = match why {
+            Why::Expired => (&mut self.space.stats.expired, event::EXPIRED, "expired"),
+            Why::Evicted => (&mut self.space.stats.evicted, event::EVICTED, "evicted"),
+        };
+        *count += 1;
+        let key = item.key();
+        if self.space.effects_wanted {
+            let command: &[u8] = if self.space.lazy_removal[why as usize] { b"UNLINK" } else { b"DEL" };
+            self.space.effects.push(Effect { db: self.db, args: OwnedArgs::from_slices(&[command, key]) });
+        }
+        self.touch_watchers(key);
+        self.wake(key);
+        self.notify(class, name, key);
+        self.space.lazy.drop_item(item);
+    }
+}
