@@ -64,4 +64,6 @@ pub enum Unblock {
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
+    /// What it waits for does not fit into memory.
+    OutOfMemory,
 }

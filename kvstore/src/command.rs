@@ -67,6 +67,8 @@ pub mod flag {
     pub const NO_ASYNC_LOADING: u32 = 1 << 16;
     pub const NO_MULTI: u32 = 1 << 17;
     pub const ALLOW_BUSY: u32 = 1 << 18;
+    /// Allowed only as `enable-debug-command` says; COMMAND does not show it.
+    pub const PROTECTED: u32 = 1 << 19;
 
     /// Every flag with its name, in the order in which COMMAND lists them.
     pub const FLAG_NAMES: &[(u32, &str)] = &[

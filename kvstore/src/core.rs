@@ -2,6 +2,7 @@
 
 use crate::blocking::{Unblock, WaitRequest};
 use crate::clients::Clients;
+use crate::commands::debug::populate::Populate;
 use crate::commands::table::Index;
 use crate::config::Config;
 use crate::machine::{Identity, Machine};
@@ -31,6 +32,21 @@ pub struct Pause {
     pub writes_only: bool,
 }
 
+/// What becomes of the buffers that sessions' replies are written into (DEBUG REPLYBUFFER).
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyBuffers {
+    /// Whether a session whose replies are sent gives its buffer to the next that has something to say.
+    pub resizing: bool,
+    /// How long a session's greatest reply is remembered (`rbp` in CLIENT LIST), in us.
+    pub peak_reset_us: u64,
+}
+
+impl Default for ReplyBuffers {
+    fn default() -> Self {
+        Self { resizing: true, peak_reset_us: 5_000_000 }
+    }
+}
+
 /// See the [module](self).
 pub struct Core {
     /// Configuration.
@@ -55,6 +71,8 @@ pub struct Core {
     pub slowlog: Slowlog,
     /// Run id that INFO shows: 40 hexadecimal digits.
     pub run_id: [u8; 40],
+    /// Replication id that INFO shows, in the same form.
+    pub replication_id: [u8; 40],
     /// Monotonic time of the present batch, in us.
     pub now_us: u64,
     /// Unix time of the present batch, in us.
@@ -85,6 +103,12 @@ pub struct Core {
     pub short_of_memory: Vec<ClientId>,
     /// Sessions whose FLUSHALL or FLUSHDB is answered when the memory is given back.
     pub flushing: Vec<ClientId>,
+    /// Keys that DEBUG POPULATE has still to make.
+    pub populating: Vec<Populate>,
+    /// Reply buffers.
+    pub reply_buffers: ReplyBuffers,
+    /// Whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).
+    pub scripts_unrestricted: bool,
     /// What the platform is to do.
     pub event: Option<ServerEvent>,
     /// Number that the next session gets.

@@ -18,6 +18,11 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// Forty hexadecimal digits, as ids of runs and of replication have them.
+    pub fn hex_id(&mut self) -> [u8; 40] {
+        core::array::from_fn(|_| b"0123456789abcdef"[self.below(16)])
+    }
+
     /// A number below `n`, or 0 if `n` is 0. Unbiased but for less than 2^-32 at sizes below 2^32.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize

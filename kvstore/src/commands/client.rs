@@ -333,6 +333,7 @@ fn client_setinfo(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 #[derive(Clone, Copy, Default)]
 struct Sizes {
     query: usize,
+    reply_buffer: usize,
     chunks: usize,
     output: usize,
     total: usize,
@@ -340,7 +341,13 @@ struct Sizes {
 
 impl Sizes {
     fn of(s: &Session) -> Self {
-        Self { query: s.query.len(), chunks: s.out.chunks(), output: s.out.len(), total: s.memory_usage() }
+        Self {
+            query: s.query.len(),
+            reply_buffer: s.out.buffer_size(),
+            chunks: s.out.chunks(),
+            output: s.out.len(),
+            total: s.memory_usage(),
+        }
     }
 }
 
@@ -371,7 +378,7 @@ fn describe(c: &Client, sizes: Sizes, now_us: u64, last: Option<&str>) -> String
     let multi_mem: usize = c.multi.as_ref().map_or(0, |m| m.queue.iter().map(|(_, a)| a.memory_usage()).sum());
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
-         multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={multi_mem} rbs=0 rbp=0 obl=0 oll={} omem={} \
+         multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={multi_mem} rbs={} rbp={} obl=0 oll={} omem={} \
          tot-mem={} events={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         c.id,
         c.peer,
@@ -382,6 +389,8 @@ fn describe(c: &Client, sizes: Sizes, now_us: u64, last: Option<&str>) -> String
         now_us.saturating_sub(c.active_us) / 1_000_000,
         c.db,
         sizes.query,
+        sizes.reply_buffer,
+        c.reply_peak,
         sizes.chunks,
         sizes.output,
         sizes.total,
@@ -400,7 +409,7 @@ fn last_command(c: &Client) -> Option<String> {
 
 fn own_line(ctx: &Ctx<'_>) -> String {
     let container = format!("client|{}", ctx.command.name);
-    let sizes = Sizes { total: size_of::<Session>(), ..Sizes::default() };
+    let sizes = Sizes { total: size_of::<Session>(), reply_buffer: ctx.reply.out.buffer_size(), ..Sizes::default() };
     describe(ctx.client, sizes, ctx.core.now_us, Some(&container))
 }
 

@@ -260,7 +260,7 @@ fn replication(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "role:master");
     line!(out, "connected_slaves:0");
     line!(out, "master_failover_state:no-failover");
-    line!(out, "master_replid:{}", printable(&ctx.core.run_id, 40));
+    line!(out, "master_replid:{}", printable(&ctx.core.replication_id, 40));
     line!(out, "master_replid2:0000000000000000000000000000000000000000");
     line!(out, "master_repl_offset:0");
     line!(out, "second_repl_offset:-1");

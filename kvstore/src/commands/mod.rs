@@ -30,6 +30,7 @@ pub mod command;
 pub mod configuration;
 pub mod connection;
 pub mod counters;
+pub mod debug;
 pub mod diagnostics;
 pub mod dump;
 pub mod expire;

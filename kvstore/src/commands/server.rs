@@ -5,12 +5,9 @@ use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::core::ServerEvent;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::error_text;
-use crate::number::{parse_f64, parse_i64};
+use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::session::Fate;
-use crate::text::printable;
-use crate::value::{Item, ItemExt};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,18 +25,6 @@ pub const COMMANDS: &[Command] = &[
         acl: acl::KEYSPACE,
         tips: &["request_policy:all_shards", "response_policy:agg_sum"],
         run: Some(dbsize),
-        ..Command::DEFAULT
-    },
-    Command {
-        name: "debug",
-        group: Group::Server,
-        since: "1.0.0",
-        summary: "A container for debugging commands.",
-        complexity: "Depends on subcommand.",
-        arity: -2,
-        flags: flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE,
-        syscmd: true,
-        run: Some(debug),
         ..Command::DEFAULT
     },
     Command {
@@ -366,145 +351,6 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.client.fate = Fate::CloseAfterOutput;
     Ok(())
 }
-
-fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    if !ctx.core.config.debug_command {
-        return Err(Error::Fixed(
-            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-        ));
-    }
-    match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
-        (b"sleep", 3) => debug_sleep(ctx),
-        (b"object", 3) => debug_object(ctx),
-        (b"set-active-expire", 3) => {
-            ctx.keys.space.active_expiry = parse_i64(ctx.arg(2)).unwrap_or(0) != 0;
-            ctx.reply.ok();
-            Ok(())
-        }
-        (b"protocol", 3) => debug_protocol(ctx),
-        (b"error", 3) => Err(Error::Text(printable(ctx.arg(2), 4096))),
-        (b"help", 2) => super::keys::help(ctx, DEBUG_HELP),
-        _ => Err(error_text!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-            printable(ctx.arg(1), 128)
-        )),
-    }
-}
-
-/// A value of each type of the protocol, for tests of client libraries.
-fn debug_protocol(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let r = &mut ctx.reply;
-    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
-        b"string" => r.bulk(b"Hello World"),
-        b"integer" => r.int(12345),
-        b"double" => r.double(3141.0 / 1000.0),
-        b"null" => r.null(),
-        b"array" => {
-            r.array(3);
-            (0..3).for_each(|n| r.int(n));
-        }
-        b"set" => {
-            r.set(3);
-            (0..3).for_each(|n| r.int(n));
-        }
-        b"map" => {
-            r.map(3);
-            for n in 0..3 {
-                r.int(n);
-                r.boolean(n == 1);
-            }
-        }
-        b"attrib" => {
-            if r.resp3 {
-                r.raw(b"|1\r\n");
-                r.bulk(b"key-popularity");
-                r.array(2);
-                r.bulk(b"key:123");
-                r.int(90);
-            }
-            r.bulk(b"Some real reply following the attribute");
-        }
-        b"push" => {
-            if !r.resp3 {
-                return Err(Error::Fixed("ERR RESP2 is not supported by this command"));
-            }
-            r.push(2);
-            r.bulk(b"server-cpu-usage");
-            r.int(42);
-            r.bulk(b"Some real reply following the push reply");
-        }
-        b"verbatim" => r.verbatim("txt", b"This is a verbatim\nstring"),
-        b"true" => r.boolean(true),
-        b"false" => r.boolean(false),
-        b"bignum" => r.big_number("1234567999999999999999999999999999999"),
-        _ => {
-            return Err(Error::Fixed(
-                "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Stops the whole engine for a while, without keeping a CPU busy.
-fn debug_sleep(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let seconds = parse_f64(ctx.arg(2)).unwrap_or(0.0);
-    let us = if seconds > 0.0 { (seconds * 1_000_000.0) as u64 } else { 0 };
-    if us == 0 {
-        ctx.reply.ok();
-        return Ok(());
-    }
-    let until = ctx.core.now_us.saturating_add(us);
-    ctx.core.asleep_until_us = ctx.core.asleep_until_us.max(until);
-    if ctx.deny_blocking {
-        ctx.reply.ok();
-    } else {
-        ctx.core.wait_request = Some(WaitRequest {
-            wait: Wait::Time,
-            even_without_key: false,
-            args: None,
-            keys: Vec::new(),
-            until_us: Some(until),
-        });
-    }
-    Ok(())
-}
-
-fn debug_object(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let Some(bits) = ctx.keys.peek(ctx.args.get(2)).map(Item::clock) else { return Err(Error::NoSuchKey) };
-    let idle = ctx.keys.space.access.idle_s(bits);
-    let Some(item) = ctx.keys.peek(ctx.args.get(2)) else { return Err(Error::NoSuchKey) };
-    let text = format!(
-        "Value at:0x{:x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle}",
-        core::ptr::from_ref(item).addr(),
-        item.encoding(),
-        item.memory_usage(),
-        bits,
-    );
-    ctx.reply.simple(&text);
-    Ok(())
-}
-
-const DEBUG_HELP: &[&str] = &[
-    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ERROR <string>",
-    "    Return a Redis protocol error with <string> as message. Useful for clients",
-    "    unit tests to simulate Redis errors.",
-    "OBJECT <key>",
-    "    Show low level info about `key` and associated value.",
-    "PROTOCOL <type>",
-    "    Reply with a test value of the specified type. <type> can be: string,",
-    "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
-    "    true, false.",
-    "SET-ACTIVE-EXPIRE <0|1>",
-    "    Setting it to 0 disables expiring keys in background when they are not",
-    "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
-    "    default.",
-    "SLEEP <seconds>",
-    "    Stop the server for <seconds>. Decimals allowed.",
-    "HELP",
-    "    Prints this help.",
-];
 
 fn memory_usage(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let mut i = 3;

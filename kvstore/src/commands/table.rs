@@ -14,6 +14,7 @@ pub static FAMILIES: &[&[Command]] = &[
     super::connection::COMMANDS,
     super::dump::COMMANDS,
     super::counters::COMMANDS,
+    super::debug::COMMANDS,
     super::diagnostics::COMMANDS,
     super::expire::COMMANDS,
     super::geo::COMMANDS,

@@ -10,6 +10,7 @@ use crate::encoding::quicklist::NodeLimit;
 use crate::error::Error;
 use crate::error_text;
 use crate::keyspace::policy::Policy;
+use crate::session::Endpoint;
 use crate::table::Hashing;
 use crate::types::hash::HashLimits;
 use crate::types::set::SetLimits;
@@ -27,6 +28,28 @@ pub struct OutputLimit {
     pub soft: u64,
     /// That time, in seconds.
     pub soft_seconds: u64,
+}
+
+/// Who may use DEBUG (`enable-debug-command`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugAccess {
+    /// Nobody.
+    No,
+    /// Clients on the machine itself.
+    Local,
+    /// Everybody.
+    Yes,
+}
+
+impl DebugAccess {
+    /// Whether a client from there may.
+    pub fn allows(self, peer: Endpoint) -> bool {
+        match self {
+            DebugAccess::No => false,
+            DebugAccess::Local => peer.addr == [127, 0, 0, 1],
+            DebugAccess::Yes => true,
+        }
+    }
 }
 
 /// See the [module](self).
@@ -88,7 +111,7 @@ pub struct Config {
     /// Limits of a stream's nodes.
     pub stream: StreamLimits,
     /// `enable-debug-command`.
-    pub debug_command: bool,
+    pub debug_command: DebugAccess,
 }
 
 impl Config {
@@ -124,7 +147,7 @@ impl Config {
             set: SetLimits { intset_entries: 0, listpack_entries: 0, listpack_value: 0, hashing },
             zset: ZSetLimits { listpack_entries: 0, listpack_value: 0, hashing },
             stream: StreamLimits { node_bytes: 0, node_entries: 0 },
-            debug_command: false,
+            debug_command: DebugAccess::No,
         };
         for p in PARAMS {
             config.values.push(p.kind.parse(p.default.as_bytes()).map_err(|e| error_text!("{}: {e}", p.name))?);
@@ -227,7 +250,7 @@ impl Config {
         self.slowlog_us = self.number("slowlog-log-slower-than");
         self.slowlog_len = self.number("slowlog-max-len") as usize;
         self.latency_threshold_ms = self.number("latency-monitor-threshold") as u64;
-        self.list_limit = NodeLimit::new(self.number("list-max-listpack-size"));
+        self.list_limit = self.list_limit.with_number(self.number("list-max-listpack-size"));
         self.hash.listpack_entries = self.number("hash-max-listpack-entries") as usize;
         self.hash.listpack_value = self.number("hash-max-listpack-value") as usize;
         self.hll_sparse_max_bytes = self.number("hll-sparse-max-bytes") as usize;
@@ -238,7 +261,11 @@ impl Config {
         self.zset.listpack_value = self.number("zset-max-listpack-value") as usize;
         self.stream.node_bytes = self.number("stream-node-max-bytes") as usize;
         self.stream.node_entries = self.number("stream-node-max-entries") as u64;
-        self.debug_command = self.text("enable-debug-command") != b"no";
+        self.debug_command = match self.text("enable-debug-command") {
+            b"yes" => DebugAccess::Yes,
+            b"local" => DebugAccess::Local,
+            _ => DebugAccess::No,
+        };
     }
 }
 

@@ -110,8 +110,19 @@ pub fn double_to_i64(value: f64) -> Option<i64> {
 }
 
 /// Writes `value` as Redis 7.2 does in replies and listpacks and returns the text: an integer up to 2^62 plainly, else
-/// the short form that reads back as the same value, with an exponent where the number is very large or small.
+/// as [`format_shortest`] does.
 pub fn format_f64(buf: &mut [u8; F64_CHARS], value: f64) -> &[u8] {
+    let Some(integer) = double_to_i64(value).filter(|n| *n != 0) else { return format_shortest(buf, value) };
+    let mut digits = [0; I64_CHARS];
+    let text = format_i64(&mut digits, integer);
+    let n = text.len();
+    buf[..n].copy_from_slice(text);
+    &buf[..n]
+}
+
+/// Writes the short form that reads back as the same value, with an exponent where the number is very large or small or
+/// ends in many zeros.
+pub fn format_shortest(buf: &mut [u8; F64_CHARS], value: f64) -> &[u8] {
     let bits = value.to_bits();
     let negative = bits >> 63 == 1;
     let special: &[u8] = match (bits & !(1 << 63), negative) {
@@ -121,13 +132,6 @@ pub fn format_f64(buf: &mut [u8; F64_CHARS], value: f64) -> &[u8] {
         (0x7ff0_0000_0000_0000, true) => b"-inf",
         (0x7ff0_0000_0000_0001.., _) => b"nan",
         _ => {
-            if let Some(integer) = double_to_i64(value) {
-                let mut digits = [0; I64_CHARS];
-                let text = format_i64(&mut digits, integer);
-                let n = text.len();
-                buf[..n].copy_from_slice(text);
-                return &buf[..n];
-            }
             let (digits, n, exp) = grisu::shortest(bits & !(1 << 63));
             let mut out = Layout { buf, len: 0 };
             if negative {

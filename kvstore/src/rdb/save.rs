@@ -21,29 +21,50 @@ use crate::value::{Item, Object};
 /// # Errors
 /// When there is no memory for it.
 pub fn dump(item: &Item) -> Result<Vec<u8>, Error> {
-    let mut out = Writer(Vec::new());
-    match item.view() {
-        View::Bytes(bytes) => out.string_value(bytes)?,
-        View::Int(value) => out.string_value(Entry::Int(value).bytes(&mut [0; I64_CHARS]))?,
-        View::Object(Object::Str(bytes)) => out.string_value(bytes)?,
-        View::Object(Object::List(list)) => out.list(list)?,
-        View::Object(Object::Set(set)) => out.set(set)?,
-        View::Object(Object::Hash(hash)) => out.hash(hash)?,
-        View::Object(Object::ZSet(zset)) => out.zset(zset)?,
-        View::Object(Object::Stream(stream)) => out.stream(stream)?,
-    }
+    let mut out = Writer { bytes: Some(Vec::new()), len: 0 };
+    out.item(item)?;
     out.bytes(&VERSION.to_le_bytes())?;
-    let crc = crc64(0, &out.0);
-    out.bytes(&crc.to_le_bytes())?;
-    Ok(out.0)
+    let mut payload = out.bytes.unwrap_or_default();
+    let crc = crc64(0, &payload).to_le_bytes();
+    payload.try_reserve(crc.len())?;
+    payload.extend_from_slice(&crc);
+    Ok(payload)
 }
 
-pub(super) struct Writer(Vec<u8>);
+/// Length of what is saved of a key's value, in bytes, without its type (DEBUG OBJECT's `serializedlength`).
+pub fn saved_len(item: &Item) -> usize {
+    let mut out = Writer { bytes: None, len: 0 };
+    // Only memory can fail, and counting takes none.
+    let _ = out.item(item);
+    out.len.saturating_sub(1)
+}
+
+/// Writes, or counts what would be written.
+pub(super) struct Writer {
+    bytes: Option<Vec<u8>>,
+    len: usize,
+}
 
 impl Writer {
+    fn item(&mut self, item: &Item) -> Result<(), Error> {
+        match item.view() {
+            View::Bytes(bytes) => self.string_value(bytes),
+            View::Int(value) => self.string_value(Entry::Int(value).bytes(&mut [0; I64_CHARS])),
+            View::Object(Object::Str(bytes)) => self.string_value(bytes),
+            View::Object(Object::List(list)) => self.list(list),
+            View::Object(Object::Set(set)) => self.set(set),
+            View::Object(Object::Hash(hash)) => self.hash(hash),
+            View::Object(Object::ZSet(zset)) => self.zset(zset),
+            View::Object(Object::Stream(stream)) => self.stream(stream),
+        }
+    }
+
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.0.try_reserve(bytes.len())?;
-        self.0.extend_from_slice(bytes);
+        self.len += bytes.len();
+        if let Some(out) = &mut self.bytes {
+            out.try_reserve(bytes.len())?;
+            out.extend_from_slice(bytes);
+        }
         Ok(())
     }
 

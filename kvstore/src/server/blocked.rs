@@ -147,6 +147,7 @@ impl Server {
             let mut reply = Reply { out: &mut session.out, resp3: session.client.resp3 };
             match (why, blocked.wait) {
                 (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+                (Unblock::OutOfMemory, _) => reply.error(&Error::OutOfMemory),
                 (Unblock::Timeout, Wait::Key(_)) => reply.null_array(),
                 (Unblock::Timeout, Wait::Time) => reply.ok(),
                 (Unblock::Timeout, Wait::Pause) => {}

@@ -58,7 +58,8 @@ impl Server {
         let command = entry.command;
         if !command.subcommands.is_empty()
             || !command.arity_fits(args.len())
-            || (command.has(flag::DENYOOM) && self.core.over_maxmemory())
+            || (command.has(flag::DENYOOM | flag::PROTECTED)
+                && (command.has(flag::PROTECTED) || self.core.over_maxmemory()))
         {
             return false;
         }
@@ -130,6 +131,9 @@ impl Server {
         let command = entry.command;
         if !client.authenticated && !command.has(flag::NO_AUTH) {
             return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
+        }
+        if command.has(flag::PROTECTED) && !self.core.config.debug_command.allows(client.peer) {
+            return self.rejected(entry, Error::Fixed(crate::commands::debug::NOT_ALLOWED));
         }
         if grows(client, command) && self.core.over_maxmemory() {
             let room = self.make_room();

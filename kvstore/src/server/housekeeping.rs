@@ -33,6 +33,9 @@ impl Server {
         if self.core.pause.until_us != 0 {
             next = next.min(self.core.pause.until_us);
         }
+        if self.populate_step() {
+            next = now;
+        }
         if self.keyspace.is_sweep_due() {
             let begin_us = self.core.machine.monotonic_us();
             self.keyspace.expire_step();
@@ -66,6 +69,21 @@ impl Server {
         let s = &mut self.core.stats;
         s.rates.sample(now, [s.processed, s.bytes_in, s.bytes_out]);
         next
+    }
+
+    /// Makes some of the keys that DEBUG POPULATE was told to; whether some are left.
+    fn populate_step(&mut self) -> bool {
+        let Some(mut job) = self.core.populating.pop() else { return false };
+        let waits = self.core.clients.get(job.client).is_some_and(|s| s.client.blocked.is_some());
+        match job.step(&mut self.keyspace, &self.core) {
+            Ok(true) if waits => {
+                self.core.populating.push(job);
+                return true;
+            }
+            Ok(_) => self.unblock(job.client, Unblock::Timeout),
+            Err(_) => self.unblock(job.client, Unblock::OutOfMemory),
+        };
+        !self.core.populating.is_empty()
     }
 
     /// Ends the wait of clients whose time is up.

@@ -14,7 +14,7 @@ mod tests;
 
 use crate::commands::table::Index;
 use crate::config::Config;
-use crate::core::{Core, Pause, ServerEvent};
+use crate::core::{Core, Pause, ReplyBuffers, ServerEvent};
 use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::machine::{Identity, Machine};
@@ -80,8 +80,7 @@ impl Server {
         let hashing = Hashing::new(rng.next_u64());
         let config = Config::new(hashing, setup.config.iter().copied())?;
         let databases = config.get("databases").and_then(|d| d.parse().ok()).unwrap_or(crate::keyspace::DATABASES);
-        let mut run_id = [0; 40];
-        run_id.fill_with(|| b"0123456789abcdef"[rng.below(16)]);
+        let (run_id, replication_id) = (rng.hex_id(), rng.hex_id());
         let mut keyspace = Keyspace::new(hashing, databases, rng.next_u64());
         keyspace.configure(&config);
         keyspace.set_now(setup.unix_us / 1000);
@@ -96,6 +95,7 @@ impl Server {
             pubsub: PubSub::default(),
             slowlog: Slowlog::default(),
             run_id,
+            replication_id,
             now_us: setup.now_us,
             unix_us: setup.unix_us,
             started_us: setup.now_us,
@@ -112,6 +112,9 @@ impl Server {
             held: Vec::new(),
             short_of_memory: Vec::new(),
             flushing: Vec::new(),
+            populating: Vec::new(),
+            reply_buffers: ReplyBuffers::default(),
+            scripts_unrestricted: false,
             event: None,
             next_client_id: 1,
         };
@@ -181,6 +184,8 @@ impl Server {
             commands: 0,
             bytes_in: 0,
             bytes_out: 0,
+            reply_peak: 0,
+            reply_peak_since_us: self.core.now_us,
             listed: false,
             held: false,
         };
@@ -213,10 +218,12 @@ impl Server {
     /// The first `n` bytes of [`output`](Self::output) were sent.
     pub fn sent(&mut self, id: ClientId, n: usize) {
         let Some(s) = self.core.clients.get_mut(id) else { return };
+        s.note_reply(self.core.now_us, self.core.reply_buffers.peak_reset_us);
         s.out.advance(n);
         s.client.bytes_out += n as u64;
         self.core.stats.bytes_out += n as u64;
-        if let Some(buffer) = s.out.take_buffer()
+        if self.core.reply_buffers.resizing
+            && let Some(buffer) = s.out.take_buffer()
             && self.spare_buffers.len() < SPARE_BUFFERS
         {
             self.spare_buffers.push(buffer);

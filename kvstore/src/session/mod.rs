@@ -155,6 +155,10 @@ pub struct Client {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// Most bytes of replies that waited to be sent at once since [`reply_peak_since_us`](Self::reply_peak_since_us).
+    pub reply_peak: usize,
+    /// Monotonic time, in us.
+    pub reply_peak_since_us: u64,
     /// Whether it is in the list of sessions that the platform should look at.
     pub(crate) listed: bool,
     /// Whether it is held back until memory was given back, a pause ends or the server wakes up.
@@ -200,6 +204,18 @@ pub struct Session {
 }
 
 impl Session {
+    /// Notes how much there is to send, before it is sent; what was noted longer ago than `reset_us` is forgotten.
+    #[inline]
+    pub fn note_reply(&mut self, now_us: u64, reset_us: u64) {
+        let len = self.out.len();
+        let c = &mut self.client;
+        if now_us.saturating_sub(c.reply_peak_since_us) > reset_us {
+            (c.reply_peak, c.reply_peak_since_us) = (len, now_us);
+        } else {
+            c.reply_peak = c.reply_peak.max(len);
+        }
+    }
+
     /// Bytes of input that are kept.
     pub fn query_len(&self) -> usize {
         self.query.len()

@@ -85,6 +85,11 @@ impl Output {
         self.owned + self.tail.capacity()
     }
 
+    /// Size of the buffer that is being written into.
+    pub const fn buffer_size(&self) -> usize {
+        self.tail.capacity()
+    }
+
     /// Number of closed chunks.
     pub fn chunks(&self) -> usize {
         self.queue.len()

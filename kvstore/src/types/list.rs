@@ -105,11 +105,13 @@ impl List {
     /// Makes ready for `elements` more elements of `bytes` bytes in all: leaves the listpack encoding if that is too
     /// much for it. Call it before adding or replacing anything.
     pub fn prepare(&mut self, limit: NodeLimit, elements: usize, bytes: usize) {
-        if let Repr::Listpack(lp) = &mut self.repr
-            && limit.exceeded(lp.byte_len() + bytes, lp.len() + elements)
-        {
-            let lp = core::mem::take(lp);
-            self.repr = Repr::Quicklist(Box::new(Quicklist::from_listpack(lp, limit)));
+        match &mut self.repr {
+            Repr::Listpack(lp) if limit.exceeded(lp.byte_len() + bytes, lp.len() + elements) => {
+                let lp = core::mem::take(lp);
+                self.repr = Repr::Quicklist(Box::new(Quicklist::from_listpack(lp, limit)));
+            }
+            Repr::Listpack(_) => {}
+            Repr::Quicklist(list) => list.set_packed_threshold(limit),
         }
     }
 

@@ -24,20 +24,40 @@ const SAFE_BYTES: usize = 8192;
 
 /// What a node may hold: `list-max-listpack-size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeLimit(i32);
+pub struct NodeLimit {
+    number: i32,
+    /// Elements of this many bytes and more get a node of their own, whatever the limit; 0: those beyond the limit do.
+    packed_threshold: u32,
+}
 
 impl NodeLimit {
     /// From the configured number: positive is elements, -1 to -5 are 4, 8, 16, 32 and 64 KiB.
     pub fn new(list_max_listpack_size: i64) -> Self {
-        Self(list_max_listpack_size.clamp(-5, i64::from(i32::MAX)) as i32)
+        Self { number: 0, packed_threshold: 0 }.with_number(list_max_listpack_size)
+    }
+
+    /// The same with another configured number.
+    pub fn with_number(self, list_max_listpack_size: i64) -> Self {
+        Self { number: list_max_listpack_size.clamp(-5, i64::from(i32::MAX)) as i32, ..self }
+    }
+
+    /// The same limit with another size, in bytes, from which on elements get a node of their own (DEBUG
+    /// QUICKLIST-PACKED-THRESHOLD); 0 for none.
+    pub const fn with_packed_threshold(self, bytes: u32) -> Self {
+        Self { packed_threshold: bytes, ..self }
+    }
+
+    /// The configured number.
+    pub const fn number(self) -> i32 {
+        self.number
     }
 
     fn bytes(self) -> Option<usize> {
-        (self.0 < 0).then(|| 4096 << (-self.0 - 1))
+        (self.number < 0).then(|| 4096 << (-self.number - 1))
     }
 
     fn elements(self) -> usize {
-        self.0.max(1) as usize
+        self.number.max(1) as usize
     }
 
     /// Whether `bytes` of listpack with `elements` elements are too much for one node.
@@ -67,7 +87,10 @@ impl NodeLimit {
 
     /// Whether an element of `len` bytes gets a node of its own.
     fn is_large(self, len: usize) -> bool {
-        len > self.bytes().unwrap_or(SAFE_BYTES)
+        match self.packed_threshold {
+            0 => len > self.bytes().unwrap_or(SAFE_BYTES),
+            threshold => len >= threshold as usize,
+        }
     }
 }
 
@@ -105,6 +128,16 @@ impl Quicklist {
         if node.count() > 0 {
             self.nodes.insert(self.nodes.len(), node);
         }
+    }
+
+    /// Takes over the packed threshold of `limit`; the rest of the list's limit stays as it was when it was made.
+    pub const fn set_packed_threshold(&mut self, limit: NodeLimit) {
+        self.limit.packed_threshold = limit.packed_threshold;
+    }
+
+    /// What its nodes may hold.
+    pub const fn limit(&self) -> NodeLimit {
+        self.limit
     }
 
     /// The list as one listpack, if it has a single node that is one.
