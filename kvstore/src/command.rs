@@ -488,13 +488,21 @@ impl Command {
     /// Whether `n` arguments (with the name) are a legal number.
     #[inline]
     pub const fn arity_fits(&self, n: usize) -> bool {
-        if self.arity >= 0 { n == self.arity as usize } else { n >= self.arity.unsigned_abs() as usize }
+        let (arity, n) = (self.arity as isize, n as isize);
+        n == arity || (arity < 0 && n >= -arity)
     }
 
     /// Whether a flag is set.
     #[inline]
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether it leaves sessions and server as they are, and does not wait: it deals with keys, or only answers.
+    pub fn is_simple(&self) -> bool {
+        let others = matches!(self.group, Group::Pubsub | Group::Transactions | Group::Connection | Group::Server);
+        let answers = matches!(self.name, "ping" | "echo");
+        (!others || answers) && !self.has(flag::BLOCKING | flag::PROTECTED) && self.subcommands.is_empty()
     }
 
     /// All its ACL categories.

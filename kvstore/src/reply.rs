@@ -114,6 +114,19 @@ impl Reply<'_> {
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         let n = bytes.len();
+        if n >= 10 {
+            return self.long_bulk(bytes);
+        }
+        if self.out.room(n + 6) {
+            let tail = self.out.tail_mut();
+            tail.extend_from_slice(&[b'$', b'0' + n as u8, b'\r', b'\n']);
+            tail.extend_from_slice(bytes);
+            tail.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn long_bulk(&mut self, bytes: &[u8]) {
+        let n = bytes.len();
         if n > 8_192 {
             self.header(b'$', n as u64);
             self.raw(bytes);

@@ -303,22 +303,35 @@ impl<T> Record<T> {
         }
     }
 
+    /// Makes the value a copy of `bytes`, if the value is bytes and the block's size stays.
+    #[inline]
+    pub fn overwrite(&mut self, tag: u8, bytes: &[u8]) -> bool {
+        let Head { meta, key_len } = self.head();
+        if meta & KIND_MASK != KIND_BYTES || bytes.len() > MAX_LEN {
+            return false;
+        }
+        let (key_at, key_len) = (key_at(meta), key_len as usize);
+        let slot = self.at(payload_at(meta)).cast::<u32>();
+        // SAFETY: a block of this kind has the length of its bytes there, initialised and aligned.
+        let old = unsafe { slot.read() } as usize;
+        let end = key_at + key_len;
+        if (end + old).next_multiple_of(ALIGN) != (end + bytes.len()).next_multiple_of(ALIGN) {
+            return false;
+        }
+        // SAFETY: the block's size is the same with `bytes` in place of what is there, so they fit; `bytes` cannot lie in
+        // this block because `&mut self` is exclusive.
+        unsafe {
+            slot.write(bytes.len() as u32);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(end), bytes.len());
+        }
+        self.set_tag(tag);
+        true
+    }
+
     /// Makes the value a copy of `bytes`; in place if the block's size stays. An object that was the value is returned.
     pub fn set_bytes(&mut self, tag: u8, bytes: &[u8]) -> Result<Option<Box<T>>, OutOfMemory> {
-        let head = self.head();
-        if head.meta & KIND_MASK == KIND_BYTES {
-            let new = block_size(head.meta, head.key_len as usize, bytes.len());
-            if bytes.len() <= MAX_LEN && new == self.size() {
-                // SAFETY: the block holds `new` bytes, so key and `bytes` fit; `bytes` cannot lie in this block because
-                // `&mut self` is exclusive.
-                unsafe {
-                    self.at(payload_at(head.meta)).cast::<u32>().write(bytes.len() as u32);
-                    let start = self.at(key_at(head.meta) + head.key_len as usize);
-                    ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
-                }
-                self.set_tag(tag);
-                return Ok(None);
-            }
+        if self.overwrite(tag, bytes) {
+            return Ok(None);
         }
         self.set_payload(tag, Payload::Bytes(bytes))
     }

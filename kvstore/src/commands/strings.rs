@@ -8,7 +8,7 @@ use crate::keyspace::{NewStr, event};
 use crate::number::{I64_CHARS, format_i64};
 use crate::reply::Reply;
 use crate::session::args::Args;
-use crate::value::Str;
+use crate::value::{ItemExt, Str};
 
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
@@ -365,6 +365,10 @@ fn get_generic(ctx: &mut Ctx<'_>, key: &[u8]) -> Result<bool, Error> {
 }
 
 fn get(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if let Some(item) = ctx.keys.read_lasting(ctx.args.get(1)) {
+        reply_str(&mut ctx.reply, item.as_str().ok_or(Error::WrongType)?);
+        return Ok(());
+    }
     get_generic(ctx, ctx.args.get(1)).map(drop)
 }
 

@@ -1,8 +1,9 @@
 //! The one command table: the families' arrays, and the way from a name to an entry.
 
 use crate::command::{Command, flag};
+use crate::session::args::Args;
+use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// The families, in no particular order. A family's file holds its entries, handlers and tests.
 pub static FAMILIES: &[&[Command]] = &[
@@ -67,7 +68,7 @@ const BUCKETS: usize = 1_024;
 #[derive(Debug)]
 pub struct Index {
     /// By the name's hash; the next buckets are tried if one is taken.
-    buckets: Vec<Bucket>,
+    buckets: Box<[Bucket; BUCKETS]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +77,8 @@ struct Bucket {
     word: u64,
     /// Length of the name, if its word alone tells it from all others: up to eight letters.
     exact_len: u8,
+    /// [`Command::is_simple`].
+    simple: bool,
     entry: Option<Entry>,
 }
 
@@ -103,7 +106,7 @@ impl Entry {
 impl Index {
     /// The index of all commands.
     pub fn new() -> Self {
-        let mut index = Self { buckets: alloc::vec![Bucket::default(); BUCKETS] };
+        let mut index = Self { buckets: Box::new([Bucket::default(); BUCKETS]) };
         let mut number = 0;
         for command in all() {
             let word = word(command.name.as_bytes());
@@ -115,7 +118,7 @@ impl Index {
             let name = command.name.as_bytes();
             let exact = name.len() <= 8 && name.iter().all(u8::is_ascii_lowercase);
             let exact_len = if exact { name.len() as u8 } else { 0 };
-            index.buckets[at] = Bucket { word, exact_len, entry: Some(entry) };
+            index.buckets[at] = Bucket { word, exact_len, simple: command.is_simple(), entry: Some(entry) };
             number += 1 + command.subcommands.len();
         }
         index
@@ -124,17 +127,32 @@ impl Index {
     /// The command of this name, in any case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<Entry> {
-        let word = word(name);
+        self.lookup(word(name), name).map(|(entry, _)| entry)
+    }
+
+    /// The command that the first argument names, if it is a simple one ([`Command::is_simple`]).
+    #[inline]
+    pub fn find_simple(&self, args: Args<'_>) -> Option<Entry> {
+        let name = args.get(0);
+        let found = match args.word(0) {
+            Some(first) if name.len() <= 8 => self.lookup(short_word(first, name.len()), name),
+            _ => self.lookup(word(name), name),
+        };
+        found.filter(|(_, simple)| *simple).map(|(entry, _)| entry)
+    }
+
+    #[inline]
+    fn lookup(&self, word: u64, name: &[u8]) -> Option<(Entry, bool)> {
         let mut at = bucket(word);
         loop {
-            let found = self.buckets.get(at)?;
+            let found = &self.buckets[at];
             let entry = found.entry?;
             if found.word == word {
                 // A byte that differs from a letter's in the bit of its case only is that letter.
                 if usize::from(found.exact_len) == name.len()
                     || entry.command.name.as_bytes().eq_ignore_ascii_case(name)
                 {
-                    return Some(entry);
+                    return Some((entry, found.simple));
                 }
             }
             at = (at + 1) % BUCKETS;
@@ -148,17 +166,26 @@ impl Default for Index {
     }
 }
 
+/// The bit in which the two cases of a letter differ, in each of eight bytes.
+const CASE: u64 = 0x2020_2020_2020_2020;
+
 /// Sixty-four bits made of a name, the same in any case: of its first and last eight bytes, or of all if there are fewer.
 #[inline]
 fn word(name: &[u8]) -> u64 {
-    const CASE: u64 = 0x2020_2020_2020_2020;
-    if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+    if name.len() > 8
+        && let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>())
+    {
         return (u64::from_le_bytes(*first) | CASE) ^ (u64::from_le_bytes(*last) | CASE).rotate_left(19);
     }
-    if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
-        return (u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32) | CASE;
-    }
-    name.iter().fold(0, |w, b| w << 8 | u64::from(b | 0x20))
+    let bytes = name.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
+    short_word(bytes, name.len())
+}
+
+/// The word of a name of up to eight bytes, which are the low ones of `bytes`.
+#[inline]
+const fn short_word(bytes: u64, len: usize) -> u64 {
+    // Of an empty name nothing is left; the shift is then by 64, which is taken in two.
+    (bytes | CASE) << (32 - 4 * len) << (32 - 4 * len)
 }
 
 /// Bucket of a name's word. Collisions only cost a comparison: the names in the index are ours, not the client's.
@@ -243,6 +270,7 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn every_command_is_found_in_any_case() {

@@ -1,6 +1,6 @@
 //! String values in the keyspace.
 
-use super::Keys;
+use super::{Keys, Keyspace};
 use crate::error::Error;
 use crate::session::output::Shared;
 use crate::table::Pos;
@@ -41,8 +41,40 @@ impl Keys<'_> {
         }
     }
 
+    /// Puts a string over another that takes as much memory and has no deadline; true if it could. What nearly every SET is
+    /// that is repeated.
+    #[inline(always)]
+    fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
+        // What may become an integer, or is stored elsewhere, is left to others.
+        if value.len() > INLINE_MAX || matches!(value.first(), Some(b'0'..=b'9' | b'-')) {
+            return false;
+        }
+        let Keyspace { dbs, access, .. } = &mut *self.space;
+        let Some(item) = dbs.get_mut(self.db).and_then(|db| db.table.get_mut(key)) else { return false };
+        if item.is_fresh(access.fresh()) {
+            return item.overwrite(Type::String as u8, value);
+        }
+        if item.deadline().is_some() || !item.overwrite(Type::String as u8, value) {
+            return false;
+        }
+        if self.touch {
+            item.set_clock(access.touched(item.clock()));
+        }
+        true
+    }
+
     /// Puts a string at a key, whatever was there. Its deadline is cleared unless `keep_deadline`. Says nothing to anybody.
+    #[inline]
     pub fn set_string(&mut self, key: &[u8], value: NewStr<'_>, keep_deadline: bool) -> Result<(), Error> {
+        if let NewStr::Bytes(bytes) = value
+            && self.overwrite(key, bytes)
+        {
+            return Ok(());
+        }
+        self.set_string_anyhow(key, value, keep_deadline)
+    }
+
+    fn set_string_anyhow(&mut self, key: &[u8], value: NewStr<'_>, keep_deadline: bool) -> Result<(), Error> {
         let found = self.find_for_use(key);
         let value = match value {
             NewStr::Shared(s) if s.len() > INLINE_MAX => return self.put_shared(found, key, s.clone(), keep_deadline),
@@ -53,6 +85,7 @@ impl Keys<'_> {
             return self.put_shared(found, key, copied(value)?, keep_deadline);
         }
         if value.len() <= INT_MAX_LEN
+            && matches!(value.first(), Some(b'0'..=b'9' | b'-'))
             && let Some(n) = crate::number::parse_i64(value)
         {
             return self.put_int(found, key, n, keep_deadline);

@@ -27,7 +27,6 @@ enum Verdict {
 
 impl Server {
     /// Carries out the command that the session's parser found in `buffer`.
-    #[inline]
     pub(super) fn process(&mut self, session: &mut Session, buffer: &[u8]) {
         let args = session.parser.args(buffer);
         if args.is_empty() {
@@ -39,36 +38,13 @@ impl Server {
             return;
         }
         let Session { client, out, .. } = session;
-        if !(client.is_plain() && self.core.is_plain() && self.execute_plainly(client, out, args)) {
-            self.execute_muted(client, out, args);
-        }
+        self.execute_muted(client, out, args);
         if !self.keyspace.ready.is_empty() {
             self.serve_ready();
         }
         while let Some((id, why)) = self.core.unblock.pop() {
             self.unblock(id, why);
         }
-    }
-
-    /// Carries out a command where nothing out of the ordinary applies: neither to the session, nor to the server, nor to
-    /// the command. False: something does, and nothing was done.
-    #[inline]
-    fn execute_plainly(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) -> bool {
-        let Some(entry) = self.core.index.find(args.get(0)) else { return false };
-        let command = entry.command;
-        if !command.subcommands.is_empty()
-            || !command.arity_fits(args.len())
-            || (command.has(flag::DENYOOM | flag::PROTECTED)
-                && (command.has(flag::PROTECTED) || self.core.over_maxmemory()))
-        {
-            return false;
-        }
-        let reply = Reply { out, resp3: client.resp3 };
-        self.run(client, reply, entry, args);
-        if !client.pushes.is_empty() {
-            out.append(&mut client.pushes);
-        }
-        true
     }
 
     /// Carries out a command of a session with CLIENT REPLY OFF or SKIP, among others.
@@ -288,7 +264,7 @@ fn allowed_when_subscribed(command: &Command) -> bool {
 
 /// Carries a command out and counts it: the handler, its error, its time, its effect. For commands inside of others too
 /// (EXEC's, a script's).
-#[inline]
+#[inline(always)]
 pub fn call(ctx: &mut Ctx<'_>, entry: Entry) {
     let Some(handler) = entry.command.run else { return };
     let dirty = ctx.keys.space.dirty;

@@ -117,11 +117,17 @@ impl Server {
     fn run_in_place(&mut self, session: &mut Session, bytes: &[u8]) -> Input {
         session.parser.set_cursor(0);
         let mut start = 0;
+        let mut plain = self.is_plain(session);
         loop {
             match session.parser.parse(bytes, self.limits(session)) {
                 Step::Command => {
                     start = session.parser.cursor();
+                    if plain && self.process_plain(session, bytes) {
+                        session.parser.next_command();
+                        continue;
+                    }
                     self.process(session, bytes);
+                    plain = self.is_plain(session);
                     session.parser.next_command();
                     if session.client.is_stopped() {
                         // What follows will be kept, and read from its start.

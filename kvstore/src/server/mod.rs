@@ -8,6 +8,7 @@ pub(crate) mod dispatch;
 mod feed;
 mod followups;
 mod housekeeping;
+mod plain;
 mod room;
 #[cfg(test)]
 mod tests;

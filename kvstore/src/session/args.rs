@@ -62,6 +62,16 @@ impl<'a> Args<'a> {
         self.buffer.get(start..start + span.len as usize).unwrap_or(&[])
     }
 
+    /// Sixty-four bits from where an argument begins, of its first eight bytes or of it and what follows; None where there
+    /// are not so many.
+    #[inline]
+    pub fn word(&self, index: usize) -> Option<u64> {
+        let span = self.spans.get(index)?;
+        // The number of a large argument is beyond any buffer.
+        let from = self.buffer.get(span.start as usize..)?;
+        from.first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+
     /// An argument that was received into a buffer of its own, which can become a value without a copy.
     #[inline]
     pub fn shared(&self, index: usize) -> Option<&'a Shared> {

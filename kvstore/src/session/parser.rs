@@ -181,8 +181,40 @@ impl Parser {
     }
 
     /// Goes on in `buffer` from the cursor.
-    #[inline]
+    #[inline(always)]
     pub fn parse(&mut self, buffer: &[u8], limits: Limits) -> Step {
+        if self.left == 0 && self.parse_short(buffer) { Step::Command } else { self.parse_any(buffer, limits) }
+    }
+
+    /// A whole command of one to nine arguments with headers of one or two digits, which is nearly every one, in one go.
+    /// False: it is something else, and nothing was taken.
+    #[inline(always)]
+    fn parse_short(&mut self, buffer: &[u8]) -> bool {
+        let Some((header, mut rest)) = buffer.get(self.cursor..).and_then(<[u8]>::split_first_chunk::<4>) else {
+            return false;
+        };
+        let header = u32::from_le_bytes(*header);
+        let n = (header >> 8 & 0xff).wrapping_sub(u32::from(b'0'));
+        if header & 0x00ff_00ff != u32::from(b'*') | u32::from(b'\r') << 16 || !(1..=9).contains(&n) {
+            return false;
+        }
+        for _ in 0..n {
+            let Some((span, behind)) = short_item(buffer, rest) else {
+                self.spans.clear();
+                return false;
+            };
+            if !self.push_span(span) {
+                self.spans.clear();
+                return false;
+            }
+            rest = behind;
+        }
+        self.cursor = buffer.len() - rest.len();
+        true
+    }
+
+    #[inline(never)]
+    fn parse_any(&mut self, buffer: &[u8], limits: Limits) -> Step {
         if self.left == 0 {
             match buffer.get(self.cursor) {
                 None => return Step::Incomplete,
@@ -260,30 +292,15 @@ impl Parser {
         }
         let (mut cursor, mut left) = (self.cursor, self.left);
         while left > 0 {
-            // A header of one or two digits with its argument whole behind it, which is nearly every one, in one go.
             if self.bulk.is_none()
-                && let Some(&[b'$', a, b, c]) = buffer.get(cursor..).and_then(<[u8]>::first_chunk::<4>)
+                && let Some((span, behind)) = buffer.get(cursor..).and_then(|rest| short_item(buffer, rest))
             {
-                let (tens, ones) = (a.wrapping_sub(b'0') as usize, b.wrapping_sub(b'0') as usize);
-                let short = if tens > 9 {
-                    None
-                } else if b == b'\r' {
-                    Some((cursor + 4, tens))
-                } else if ones <= 9 && c == b'\r' && tens != 0 {
-                    Some((cursor + 5, tens * 10 + ones))
-                } else {
-                    None
-                };
-                if let Some((start, len)) = short
-                    && start + len + 2 <= buffer.len()
-                {
-                    if !self.push_span(Span::new(start, len)) {
-                        return self.bad(Error::OutOfMemory);
-                    }
-                    cursor = start + len + 2;
-                    left -= 1;
-                    continue;
+                if !self.push_span(span) {
+                    return self.bad(Error::OutOfMemory);
                 }
+                cursor = buffer.len() - behind.len();
+                left -= 1;
+                continue;
             }
             (self.cursor, self.left) = (cursor, left);
             if let Some(step) = self.array_item(buffer, limits) {
@@ -324,11 +341,16 @@ impl Parser {
     /// False: there is no memory for it.
     #[inline]
     fn push_span(&mut self, span: Span) -> bool {
-        if self.spans.len() == self.spans.capacity() && self.spans.try_reserve(8).is_err() {
+        if self.spans.len() == self.spans.capacity() && !self.grow_spans() {
             return false;
         }
         self.spans.push(span);
         true
+    }
+
+    #[cold]
+    fn grow_spans(&mut self) -> bool {
+        self.spans.try_reserve(8).is_ok()
     }
 
     #[inline]
@@ -492,6 +514,32 @@ fn quoted_word(line: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
         }
         at += 1;
     }
+}
+
+/// The argument at the beginning of `rest`, the end of `buffer`, and what follows it; if its header has one or two digits and
+/// it is there as a whole.
+#[inline(always)]
+fn short_item<'a>(buffer: &[u8], rest: &'a [u8]) -> Option<(Span, &'a [u8])> {
+    const DOLLAR: u32 = b'$' as u32;
+    const CR: u32 = b'\r' as u32;
+    let word = u32::from_le_bytes(*rest.first_chunk()?);
+    let first = (word >> 8 & 0xff).wrapping_sub(u32::from(b'0'));
+    let (header, len) = if word & 0x00ff_00ff == DOLLAR | CR << 16 {
+        (4, first)
+    } else if word & 0xff00_00ff == DOLLAR | CR << 24 && (1..=9).contains(&first) {
+        let second = (word >> 16 & 0xff).wrapping_sub(u32::from(b'0'));
+        if second > 9 {
+            return None;
+        }
+        (5, first * 10 + second)
+    } else {
+        return None;
+    };
+    if first > 9 {
+        return None;
+    }
+    let behind = rest.get(header + len as usize + 2..)?;
+    Some((Span::new(buffer.len() - rest.len() + header, len as usize), behind))
 }
 
 #[cfg(test)]

@@ -140,6 +140,19 @@ const fn inner(hash: u64) -> u64 {
     hash.rotate_left(32)
 }
 
+/// Whether two keys are the same. Comparing the usual lengths word by word here is cheaper than the call of a general
+/// comparison.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    if !(8..=16).contains(&a.len()) {
+        return a == b;
+    }
+    a.first_chunk::<8>() == b.first_chunk::<8>() && a.last_chunk::<8>() == b.last_chunk::<8>()
+}
+
 impl<T: Keyed> Table<T> {
     /// An empty table; allocates nothing.
     pub const fn new(hashing: Hashing) -> Self {
@@ -224,7 +237,7 @@ impl<T: Keyed> Table<T> {
     pub fn find_hashed(&self, hash: u64, key: &[u8]) -> Option<Pos> {
         let segment = self.segment_of(hash)?;
         let items = &self.segments.get(segment)?.items;
-        let bucket = items.find_bucket_index(inner(hash), |item| item.key() == key)?;
+        let bucket = items.find_bucket_index(inner(hash), |item| same(item.key(), key))?;
         Some(Pos { segment: segment as u32, bucket: bucket as u32 })
     }
 
@@ -251,15 +264,30 @@ impl<T: Keyed> Table<T> {
     }
 
     /// The item with this key.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: &[u8]) -> Option<&T> {
-        self.find(key).and_then(|p| self.at(p))
+        let hash = self.hash(key);
+        let segment = self.segment_of(hash)?;
+        self.segments.get(segment)?.items.find(inner(hash), |item| same(item.key(), key))
     }
 
     /// The item with this key, to be changed (but for its key).
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut T> {
-        self.find(key).and_then(|p| self.at_mut(p))
+        let hash = self.hash(key);
+        let segment = self.segment_of(hash)?;
+        let segment = self.segments.get_mut(segment)?;
+        let item = segment.items.find_mut(inner(hash), |item| same(item.key(), key))?;
+        segment.version = segment.version.wrapping_add(1);
+        Some(item)
+    }
+
+    /// The item with this key, for a mark on it that no version counts (its access clock).
+    #[inline(always)]
+    pub fn get_to_mark(&mut self, key: &[u8]) -> Option<&mut T> {
+        let hash = self.hash(key);
+        let segment = self.segment_of(hash)?;
+        self.segments.get_mut(segment)?.items.find_mut(inner(hash), |item| same(item.key(), key))
     }
 
     /// Whether there is an item with this key.
