@@ -99,7 +99,11 @@ fn config_set(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     let pairs: Vec<(&[u8], &[u8])> =
         (2..ctx.argc()).step_by(2).map(|i| (ctx.args.get(i), ctx.args.get(i + 1))).collect();
+    let password = ctx.core.config.requirepass.clone();
     ctx.core.config.set(&pairs)?;
+    if ctx.core.config.requirepass != password {
+        ctx.core.acl.set_default_password(&ctx.core.config.requirepass);
+    }
     ctx.keys.space.configure(&ctx.core.config);
     ctx.reply.ok();
     Ok(())

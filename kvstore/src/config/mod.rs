@@ -76,6 +76,10 @@ pub struct Config {
     pub lazy_expire: bool,
     /// `lazyfree-lazy-user-flush`.
     pub lazy_flush: bool,
+    /// `acl-pubsub-default`: whether new users may use all channels.
+    pub pubsub_default_open: bool,
+    /// `acllog-max-len`.
+    pub acllog_len: usize,
     /// `requirepass`.
     pub requirepass: Vec<u8>,
     /// `proto-max-bulk-len`, in bytes.
@@ -130,6 +134,8 @@ impl Config {
             lazy_eviction: false,
             lazy_expire: false,
             lazy_flush: false,
+            pubsub_default_open: false,
+            acllog_len: 0,
             requirepass: Vec::new(),
             proto_max_bulk_len: 0,
             query_buffer_limit: 0,
@@ -237,6 +243,8 @@ impl Config {
         self.lazy_eviction = self.number("lazyfree-lazy-eviction") != 0;
         self.lazy_expire = self.number("lazyfree-lazy-expire") != 0;
         self.lazy_flush = self.number("lazyfree-lazy-user-flush") != 0;
+        self.pubsub_default_open = self.text("acl-pubsub-default") == b"allchannels";
+        self.acllog_len = self.number("acllog-max-len") as usize;
         self.requirepass = self.text("requirepass").to_vec();
         self.proto_max_bulk_len = self.number("proto-max-bulk-len");
         self.query_buffer_limit = self.number("client-query-buffer-limit") as usize;

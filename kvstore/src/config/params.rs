@@ -35,6 +35,9 @@ const INT: i64 = i32::MAX as i64;
 
 /// All parameters, sorted by name.
 pub const PARAMS: &[Param] = &[
+    param("acl-pubsub-default", Kind::Word(&["allchannels", "resetchannels"]), "resetchannels"),
+    fixed("aclfile", Kind::Text, ""),
+    param("acllog-max-len", Kind::Int(0, MANY), "128"),
     param("active-expire-effort", Kind::Int(1, 10), "1"),
     fixed("appendonly", Kind::Bool, "no"),
     param(
