@@ -308,7 +308,7 @@ fn took(ctx: &mut Ctx<'_>, entry: Entry, us: u64) {
         ctx.core.slow_command(ctx.client, ctx.args, us);
     }
     let threshold = ctx.core.config.latency_threshold_ms;
-    if threshold != 0 && us >= threshold * 1000 {
+    if threshold != 0 && us >= threshold.saturating_mul(1000) {
         ctx.core.latency_event("command", us / 1000);
     }
 }

@@ -86,6 +86,9 @@ impl Server {
         for (_, line) in users {
             acl.load(&config, line)?;
         }
+        if setup.config.iter().any(|(name, _)| name.eq_ignore_ascii_case("loglevel")) {
+            log::set_max_level(config.log_level());
+        }
         let databases = config.get("databases").and_then(|d| d.parse().ok()).unwrap_or(crate::keyspace::DATABASES);
         let (run_id, replication_id) = (rng.hex_id(), rng.hex_id());
         let mut keyspace = Keyspace::new(hashing, databases, rng.next_u64());
