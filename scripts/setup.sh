@@ -92,6 +92,8 @@ if command -v redis-server >/dev/null 2>&1; then
 else
     ln -sfn "$(command -v redis-check-rdb)" "$build/redis-server"
 fi
+[ -x "$build/valkey/usr/bin/valkey-server" ] || scripts/fetch_valkey.sh "$build/valkey" >&2 ||
+    echo "Valkey, the second reference server, could not be fetched: what compares with it will say that it is skipped" >&2
 if [ ! "$build/insn_count.so" -nt benches/insn_count.c ]; then
     cc -O2 -Wall -Wextra -shared -fPIC -o "$build/insn_count.so" benches/insn_count.c
 fi

@@ -191,7 +191,6 @@ pub const COMMANDS: &[Command] = &[
             Arg::integer("cursor"),
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
-            Arg::word("novalues", "NOVALUES").optional(),
         ],
         tips: &["nondeterministic_output"],
         run: Some(hscan),

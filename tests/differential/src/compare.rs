@@ -1,32 +1,64 @@
 //! When two replies to the same command count as the same.
 
-use crate::known;
+use crate::differences::{Reference, Seen, explanation};
 use crate::wire::{Command, Reply};
 
+/// What the comparison of two replies says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They agree.
+    Same,
+    /// They agree but for the order of elements, which is right where it is a hash table's.
+    Unordered,
+    /// They do not agree.
+    Different,
+}
+
+impl Verdict {
+    fn of(same: bool) -> Verdict {
+        if same { Verdict::Same } else { Verdict::Different }
+    }
+
+    fn bag(same: bool) -> Verdict {
+        if same { Verdict::Unordered } else { Verdict::Different }
+    }
+}
+
 /// Whether the replies agree: byte for byte, but for orders that are a hash table's, random choices, the clock, and the
-/// differences that [`known`] lists.
-pub fn same(command: &Command, ours: &Reply, theirs: &Reply) -> bool {
+/// differences that are [known](crate::differences).
+pub fn compare(reference: Reference, command: &Command, ours: &Reply, theirs: &Reply) -> Verdict {
     if ours == theirs {
-        return true;
+        return Verdict::Same;
     }
+    let known = || explanation(reference, &Seen { command, ours, theirs }).is_some();
     if ours.is_error() || theirs.is_error() {
-        return known::version_difference(command, ours, theirs);
+        return Verdict::of(known());
     }
-    let name = command.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
-    match &name[..] {
-        b"keys" | b"smembers" | b"sinter" | b"sunion" | b"sdiff" | b"hkeys" | b"hvals" => same_bag(ours, theirs, 1),
-        b"hgetall" => same_bag(ours, theirs, 2),
-        b"scan" | b"sscan" => same_scan(command, ours, theirs, 1),
-        b"hscan" | b"zscan" => same_scan(command, ours, theirs, 2),
-        b"spop" => same_bag(ours, theirs, 1),
-        b"srandmember" | b"hrandfield" | b"zrandmember" | b"randomkey" => same_form(ours, theirs),
-        b"ttl" | b"expiretime" => near(ours, theirs, 30),
-        b"pttl" | b"pexpiretime" => near(ours, theirs, 30_000),
-        b"object" if command.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"idletime")) => {
-            near(ours, theirs, 30)
+    let word = |at: usize| command.get(at).map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+    let given = |text: &[u8]| command.iter().any(|word| word.eq_ignore_ascii_case(text));
+    if known() {
+        return Verdict::Same;
+    }
+    match &word(0)[..] {
+        b"smembers" | b"sinter" | b"sunion" | b"sdiff" | b"hkeys" | b"hvals" => Verdict::bag(same_bag(ours, theirs, 1)),
+        b"keys" | b"spop" => Verdict::of(same_bag(ours, theirs, 1)),
+        b"hgetall" => Verdict::bag(same_bag(ours, theirs, 2)),
+        b"scan" => Verdict::of(same_scan(command, ours, theirs, 1)),
+        b"sscan" => Verdict::bag(same_scan(command, ours, theirs, 1)),
+        b"hscan" | b"zscan" => Verdict::bag(same_scan(command, ours, theirs, 2)),
+        // Without an order to sort by, a set has none.
+        b"sort" | b"sort_ro" if given(b"BY") => Verdict::bag(same_bag(ours, theirs, 1)),
+        b"srandmember" | b"hrandfield" | b"zrandmember" | b"randomkey" => Verdict::of(same_form(ours, theirs)),
+        b"ttl" | b"expiretime" => Verdict::of(near(ours, theirs, 30)),
+        b"pttl" | b"pexpiretime" => Verdict::of(near(ours, theirs, 30_000)),
+        b"object" if word(1) == b"idletime" => Verdict::of(near(ours, theirs, 30)),
+        b"xpending" => Verdict::of(without_idle(ours) == without_idle(theirs)),
+        b"xinfo" => {
+            let (ours, theirs) = (timeless(ours), timeless(theirs));
+            let seen = Seen { command, ours: &ours, theirs: &theirs };
+            Verdict::of(ours == theirs || explanation(reference, &seen).is_some())
         }
-        b"xpending" => without_idle(ours) == without_idle(theirs),
-        _ => known::version_difference(command, ours, theirs),
+        _ => Verdict::Different,
     }
 }
 
@@ -42,6 +74,30 @@ fn without_idle(reply: &Reply) -> Reply {
         other => other.clone(),
     };
     Reply::Many(*kind, Some(entries.iter().map(entry).collect()))
+}
+
+/// XINFO's reply with times of day all the same, and without the fields that count from them.
+fn timeless(reply: &Reply) -> Reply {
+    const AFTER_2017: i64 = 1_500_000_000_000;
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok());
+    match reply {
+        Reply::Line(b':', text) if number(text).is_some_and(|number| number > AFTER_2017) => {
+            Reply::Line(b':', b"now".to_vec())
+        }
+        Reply::Many(kind, Some(items)) => {
+            let mut kept: Vec<Reply> = items.iter().map(timeless).collect();
+            for at in 1..kept.len() {
+                let counts = |text: &[u8]| [&b"idle"[..], b"inactive"].contains(&text);
+                if matches!(&kept[at - 1], Reply::Bulk(b'$', Some(name)) if counts(name))
+                    && number(kept[at].text()).is_some_and(|since| since >= 0)
+                {
+                    kept[at] = Reply::Line(b':', b"since".to_vec());
+                }
+            }
+            Reply::Many(*kind, Some(kept))
+        }
+        other => other.clone(),
+    }
 }
 
 /// The same elements, in groups of `each`, in any order.
@@ -98,6 +154,10 @@ fn near(ours: &Reply, theirs: &Reply, apart: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn same(command: &Command, ours: &Reply, theirs: &Reply) -> bool {
+        compare(Reference::Redis, command, ours, theirs) != Verdict::Different
+    }
 
     fn words(text: &str) -> Command {
         text.split(' ').map(|word| word.as_bytes().to_vec()).collect()

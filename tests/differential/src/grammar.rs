@@ -1,8 +1,10 @@
 //! Commands generated from `COMMAND DOCS`.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use crate::known;
+use crate::skipped::Skipped;
+use crate::tame::tame;
 use crate::values::{Draw, Kind, Place};
 use crate::wire::{Command, Connection, Reply};
 
@@ -25,51 +27,140 @@ pub struct Shape {
     pub words: Vec<Vec<u8>>,
     /// Lower-case name, `object|encoding`.
     pub name: String,
-    group: String,
-    blocking: bool,
+    /// The group it is documented in.
+    pub group: String,
+    /// Whether it may wait.
+    pub blocking: bool,
     arguments: Vec<Argument>,
 }
 
+impl Shape {
+    /// Its option tokens.
+    pub fn tokens(&self) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        tokens(&self.arguments, &mut Vec::new(), &mut found);
+        found.into_iter().map(|(token, _)| token).collect()
+    }
+}
+
+/// What is to be reached: a command, and the argument that a token of it stands at.
+struct Target {
+    shape: usize,
+    /// The way to the argument, one index a level; empty for the command as such.
+    path: Vec<usize>,
+}
+
+/// What is reached is counted under this: a command, and an option token of it or nothing.
+pub type Reach = (String, String);
+
 /// The commands of some groups.
 pub struct Grammar {
-    /// Those that can be generated, in the reference's order.
+    /// Those that can be generated, in the table's order.
     pub shapes: Vec<Shape>,
+    targets: Vec<Target>,
+    /// The option tokens of every command; a command without any has an empty list.
+    pub tokens: BTreeMap<String, Vec<Vec<u8>>>,
+    /// Which server the commands are also sent to, and what it gave as payloads of DUMP.
+    world: World,
+}
+
+/// What commands depend on beside their documentation.
+#[derive(Clone, Default)]
+pub struct World {
+    /// Whether the reference is a Redis 7.0: some commands of 7.2 are then kept simple.
+    pub old: bool,
+    /// Whether commands that wait are waited for by somebody: they then wait for long.
+    pub patient: bool,
+    /// Whether SORT is among the commands.
+    pub sorts: bool,
+    /// Payloads that RESTORE takes.
+    pub payloads: Vec<Vec<u8>>,
 }
 
 impl Grammar {
-    /// Reads the reference's documentation of the groups named (`string`, `sorted-set`, ...); commands that
-    /// [`known::SKIPPED`] names are left out.
-    pub fn read(reference: &mut Connection, groups: &[&str]) -> io::Result<Grammar> {
-        let docs = reference.ask("COMMAND DOCS")?;
-        let mut shapes = Vec::new();
-        for pair in docs.items().chunks_exact(2) {
-            let name = string(&pair[0]);
-            let group = string(field(&pair[1], "group").unwrap_or(&pair[0]));
-            collect(&name, vec![name.to_uppercase().into_bytes()], &group, &pair[1], &mut shapes);
+    /// Reads a server's documentation of the commands that `wanted` picks by group and name; those that are skipped are
+    /// left out.
+    pub fn read(
+        server: &mut Connection,
+        wanted: &dyn Fn(&str, &str) -> bool,
+        skipped: &Skipped,
+        world: World,
+    ) -> io::Result<Grammar> {
+        let mut shapes = all_shapes(server)?;
+        shapes.retain(|shape| wanted(&shape.group, &shape.name) && !skipped.command(&shape.name));
+        let mut grammar = Grammar { shapes, targets: Vec::new(), tokens: BTreeMap::new(), world };
+        for (at, shape) in grammar.shapes.iter().enumerate() {
+            grammar.targets.push(Target { shape: at, path: Vec::new() });
+            let mut found = Vec::new();
+            grammar.tokens.entry(shape.name.clone()).or_default();
+            tokens(&shape.arguments, &mut Vec::new(), &mut found);
+            for (token, path) in found {
+                let list = grammar.tokens.entry(shape.name.clone()).or_default();
+                if !list.contains(&token) {
+                    list.push(token.clone());
+                }
+                if !skipped.token(&shape.name, &token, grammar.world.old) {
+                    grammar.targets.push(Target { shape: at, path });
+                }
+            }
         }
-        shapes.retain(|shape| {
-            groups.contains(&shape.group.as_str()) && !known::SKIPPED.iter().any(|(name, _)| *name == shape.name)
-        });
-        Ok(Grammar { shapes })
+        Ok(grammar)
     }
 
-    /// One command, chosen and filled in by `seed`; mostly well formed.
-    pub fn command(&self, seed: u64) -> Command {
-        let mut draw = Draw::new(seed);
-        let mut shape = &self.shapes[draw.below(self.shapes.len())];
-        // Those that may block take milliseconds when they do: a quarter of them is enough.
-        if shape.blocking && draw.chance(75) {
-            shape = &self.shapes[draw.below(self.shapes.len())];
+    /// Everything that is to be reached.
+    pub fn places(&self) -> Vec<Reach> {
+        let mut places = Vec::new();
+        for shape in &self.shapes {
+            places.push((shape.name.clone(), String::new()));
+            for token in self.tokens.get(&shape.name).into_iter().flatten() {
+                places.push((shape.name.clone(), String::from_utf8_lossy(token).into_owned()));
+            }
         }
+        places
+    }
+
+    /// One command, chosen and filled in by `seed`, with what has to follow it; mostly well formed.
+    pub fn commands(&self, seed: u64) -> Vec<Command> {
+        let mut draw = Draw::new(seed);
+        let mut target = &self.targets[draw.below(self.targets.len())];
+        // Those that may block take milliseconds when they do: a quarter of them is enough.
+        if self.shapes[target.shape].blocking && !self.world.patient && draw.chance(75) {
+            target = &self.targets[draw.below(self.targets.len())];
+        }
+        self.fill(target, draw)
+    }
+
+    /// One of the commands that may wait, chosen and filled in by `seed`.
+    pub fn waiting(&self, seed: u64) -> Option<Command> {
+        let mut draw = Draw::new(seed);
+        let waiting: Vec<&Target> = self.targets.iter().filter(|target| self.shapes[target.shape].blocking).collect();
+        let target = waiting.get(draw.below(waiting.len().max(1)))?;
+        self.fill(target, draw).into_iter().next()
+    }
+
+    fn fill(&self, target: &Target, mut draw: Draw) -> Vec<Command> {
+        let shape = &self.shapes[target.shape];
         let mut words = shape.words.clone();
-        generate_all(shape, &shape.arguments, &mut draw, &mut words);
+        let mut writer = Writer { shape, world: &self.world, draw: &mut draw, words: &mut words };
+        writer.all(&shape.arguments, &target.path);
         // An odd word as a timeout could mean for ever.
         if !shape.blocking {
             mutate(&mut words, shape.words.len(), &mut draw);
         }
-        known::tame(&shape.name, &mut words, &mut draw);
-        words
+        tame(&shape.name, &mut words, &mut draw, &self.world)
     }
+}
+
+/// All commands and subcommands that a server documents.
+pub fn all_shapes(server: &mut Connection) -> io::Result<Vec<Shape>> {
+    let docs = server.ask("COMMAND DOCS")?;
+    let mut shapes = Vec::new();
+    for pair in docs.items().chunks_exact(2) {
+        let name = string(&pair[0]);
+        let group = string(field(&pair[1], "group").unwrap_or(&pair[0]));
+        collect(&name, vec![name.to_uppercase().into_bytes()], &group, &pair[1], &mut shapes);
+    }
+    Ok(shapes)
 }
 
 fn string(reply: &Reply) -> String {
@@ -93,6 +184,7 @@ fn collect(name: &str, words: Vec<Vec<u8>>, group: &str, docs: &Reply, shapes: &
     }
     let arguments = field(docs, "arguments").map_or_else(Vec::new, |list| list.items().iter().map(argument).collect());
     let blocking = arguments.iter().any(|one| one.name == "timeout" || one.token.as_deref() == Some(b"BLOCK"));
+    let blocking = blocking && name != "client|pause";
     shapes.push(Shape { words, name: name.to_string(), group: group.to_string(), blocking, arguments });
 }
 
@@ -112,60 +204,92 @@ fn argument(docs: &Reply) -> Argument {
     }
 }
 
-/// Generates arguments in turn. A count of keys is put in once the keys that follow it are there.
-fn generate_all(shape: &Shape, arguments: &[Argument], draw: &mut Draw, words: &mut Command) {
-    let mut count_at = None;
-    for one in arguments {
-        if one.optional && draw.chance(60) {
-            continue;
+/// Every token with the way to it.
+fn tokens(arguments: &[Argument], way: &mut Vec<usize>, found: &mut Vec<(Vec<u8>, Vec<usize>)>) {
+    for (at, one) in arguments.iter().enumerate() {
+        way.push(at);
+        if let Some(token) = one.token.as_ref().filter(|token| !token.is_empty()) {
+            found.push((token.clone(), way.clone()));
         }
-        if one.name == "numkeys" {
-            count_at = Some(words.len());
-            words.push(b"1".to_vec());
-            continue;
-        }
-        let before = words.len();
-        generate(shape, one, draw, words);
-        if let (Some(at), "key") = (count_at, one.kind.as_str()) {
-            if draw.chance(95) {
-                words[at] = (words.len() - before).to_string().into_bytes();
-            } else {
-                words[at] = draw.integer(Place::Count);
-            }
-            count_at = None;
-        }
+        tokens(&one.children, way, found);
+        way.pop();
     }
 }
 
-fn generate(shape: &Shape, one: &Argument, draw: &mut Draw, words: &mut Command) {
-    let times = if !one.multiple {
-        1
-    } else if one.token.is_none() && draw.chance(4) {
-        // Enough to pass the limits of the compact encodings.
-        100 + draw.below(150)
-    } else {
-        1 + draw.below(4)
-    };
-    for time in 0..times {
-        if let Some(token) = &one.token
-            && (time == 0 || one.multiple_token)
-            && one.kind != "pure-token"
-        {
-            words.push(token.clone());
+/// Writes a command's arguments.
+struct Writer<'a> {
+    shape: &'a Shape,
+    world: &'a World,
+    draw: &'a mut Draw,
+    words: &'a mut Command,
+}
+
+impl Writer<'_> {
+    /// Generates arguments in turn, that on the `way` in any case. A count of keys is put in once the keys that follow it
+    /// are there.
+    fn all(&mut self, arguments: &[Argument], way: &[usize]) {
+        let mut count_at = None;
+        for (at, one) in arguments.iter().enumerate() {
+            let wanted = way.first() == Some(&at);
+            if one.optional && !wanted && self.draw.chance(60) {
+                continue;
+            }
+            if one.name == "numkeys" {
+                count_at = Some(self.words.len());
+                self.words.push(b"1".to_vec());
+                continue;
+            }
+            let before = self.words.len();
+            self.one(one, if wanted { &way[1..] } else { &[] });
+            if let (Some(at), "key") = (count_at, one.kind.as_str()) {
+                if self.draw.chance(95) {
+                    self.words[at] = (self.words.len() - before).to_string().into_bytes();
+                } else {
+                    self.words[at] = self.draw.integer(Place::Count);
+                }
+                count_at = None;
+            }
         }
+    }
+
+    fn one(&mut self, one: &Argument, way: &[usize]) {
+        let times = if !one.multiple {
+            1
+        } else if one.token.is_none() && self.draw.chance(2) {
+            // Enough to pass the limits of the compact encodings.
+            100 + self.draw.below(150)
+        } else {
+            1 + self.draw.below(4)
+        };
+        for time in 0..times {
+            if let Some(token) = &one.token
+                && (time == 0 || one.multiple_token)
+                && one.kind != "pure-token"
+            {
+                self.words.push(token.clone());
+            }
+            self.value(one, if time == 0 { way } else { &[] });
+        }
+    }
+
+    fn value(&mut self, one: &Argument, way: &[usize]) {
+        let name = &self.shape.name;
+        let place = Place::of(name, &one.name, self.world.patient);
         match one.kind.as_str() {
-            "pure-token" => words.push(one.token.clone().unwrap_or_default()),
+            "pure-token" => self.words.push(one.token.clone().unwrap_or_default()),
             "oneof" => {
-                if let Some(child) = one.children.get(draw.below(one.children.len().max(1))) {
-                    generate(shape, child, draw, words);
+                let at = way.first().copied().unwrap_or_else(|| self.draw.below(one.children.len().max(1)));
+                if let Some(child) = one.children.get(at) {
+                    self.one(child, way.get(1..).unwrap_or(&[]));
                 }
             }
-            "block" => generate_all(shape, &one.children, draw, words),
-            "key" => words.push(draw.key(Kind::of_group(&shape.group))),
-            "pattern" => words.push(draw.pattern()),
-            "integer" | "unix-time" => words.push(draw.integer(Place::of(&shape.name, &one.name))),
-            "double" => words.push(draw.double(Place::of(&shape.name, &one.name))),
-            _ => words.push(draw.string(&shape.name, &one.name)),
+            "block" => self.all(&one.children, way),
+            "key" => self.words.push(self.draw.key(Kind::of_group(&self.shape.group))),
+            "pattern" => self.words.push(self.draw.pattern(name)),
+            "integer" | "unix-time" => self.words.push(self.draw.integer(place)),
+            "double" => self.words.push(self.draw.double(place)),
+            _ if one.name == "serialized-value" => self.words.push(self.draw.payload(&self.world.payloads)),
+            _ => self.words.push(self.draw.string(name, &one.name)),
         }
     }
 }

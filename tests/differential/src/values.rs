@@ -55,10 +55,14 @@ pub enum Place {
     UnixMilliseconds,
     /// How long to block, in seconds.
     Timeout,
+    /// How long to block, longer than anybody looks, in any unit.
+    LongTimeout,
     /// How long to block, in milliseconds.
     TimeoutMilliseconds,
     /// How long a stream's entry has been pending: either at once or longer than a test takes.
     Idle,
+    /// What fits a byte, mostly.
+    Byte,
     /// A database.
     Database,
     /// A SCAN cursor.
@@ -69,11 +73,14 @@ pub enum Place {
 
 impl Place {
     /// By the documented name of the argument, and the command's.
-    pub fn of(command: &str, argument: &str) -> Place {
+    /// Where commands that wait are waited for by somebody, `patient`, they wait for ever or for long.
+    pub fn of(command: &str, argument: &str, patient: bool) -> Place {
         match argument {
+            "timeout" if patient => Place::LongTimeout,
+            "milliseconds" if command.starts_with("xread") && patient => Place::LongTimeout,
             "milliseconds" if command.starts_with("xread") => Place::TimeoutMilliseconds,
             "min-idle-time" => Place::Idle,
-            "seconds" | "milliseconds" | "ms" => Place::Duration,
+            "seconds" | "milliseconds" | "ms" | "ttl" => Place::Duration,
             "unix-time-seconds" => Place::UnixSeconds,
             "unix-time-milliseconds" => Place::UnixMilliseconds,
             "timeout" => Place::Timeout,
@@ -85,6 +92,8 @@ impl Place {
             "bit" => Place::Bit,
             "value" if command == "setbit" => Place::Bit,
             "count" if command.contains("rand") => Place::SmallCount,
+            "idletime" | "frequency" => Place::Byte,
+            "iterations" | "samples" | "percentage" => Place::Count,
             "count" | "limit" | "maxlen" | "len" | "rank" | "num-matches" => Place::Count,
             "index" | "start" | "stop" | "end" | "offset" => Place::Index,
             _ => Place::Value,
@@ -132,8 +141,30 @@ impl Draw {
         format!("{}{}", letter as char, self.below(KEYS_EACH)).into_bytes()
     }
 
-    /// A glob pattern.
-    pub fn pattern(&mut self) -> Vec<u8> {
+    /// A payload of DUMP, sometimes a damaged one.
+    pub fn payload(&mut self, payloads: &[Vec<u8>]) -> Vec<u8> {
+        if payloads.is_empty() {
+            return self.odd();
+        }
+        let mut payload = self.one(payloads).clone();
+        match self.below(20) {
+            0 => payload.truncate(self.below(payload.len())),
+            1 => {
+                let at = self.below(payload.len());
+                payload[at] ^= 1 << self.below(8);
+            }
+            2 => return self.odd(),
+            _ => {}
+        }
+        payload
+    }
+
+    /// A pattern: of names, or of the keys that SORT looks at.
+    pub fn pattern(&mut self, command: &str) -> Vec<u8> {
+        if command.starts_with("sort") {
+            let patterns = ["s*", "h*->m1", "h1->m*", "#", "nosort", "*", "h*->", "h*", "s*x", "l*", "->", ""];
+            return self.one(&patterns).as_bytes().to_vec();
+        }
         self.one(&[
             &b"*"[..],
             b"?1",
@@ -177,7 +208,7 @@ impl Draw {
 
     /// An integer for a place, as text; one in 25 is at a limit or none at all.
     pub fn integer(&mut self, place: Place) -> Vec<u8> {
-        const LIMITS: [&str; 14] = [
+        const LIMITS: [&str; 30] = [
             "9223372036854775807",
             "-9223372036854775808",
             "9223372036854775808",
@@ -192,6 +223,22 @@ impl Draw {
             "",
             "x",
             "0x10",
+            "9223372036854775806",
+            "-9223372036854775807",
+            "-9223372036854775809",
+            "18446744073709551615",
+            "18446744073709551616",
+            "2147483647",
+            "-2147483648",
+            "4294967295",
+            "1.0",
+            " 1",
+            "1 ",
+            "--1",
+            "-",
+            "1\n",
+            "1\0",
+            "0x7fffffffffffffff",
         ];
         let number = match place {
             Place::SmallCount => return (self.below(12) as i64 - 5).to_string().into_bytes(),
@@ -199,6 +246,8 @@ impl Draw {
                 return self.one(&["0.001", "0.002", "0.001", "-1", "x", "nan", "0.003"]).as_bytes().to_vec();
             }
             Place::TimeoutMilliseconds => return self.one(&["1", "2", "3", "-1", "x", ""]).as_bytes().to_vec(),
+            Place::LongTimeout => return self.one(&["0", "0", "0", "100000", "-1", "x", "0x0"]).as_bytes().to_vec(),
+            Place::Byte => *self.one(&[0, 1, 5, 255, 256, 1000, -1]),
             Place::Idle => *self.one(&[0, 0, 0, 10_000_000, -1]),
             Place::Cursor if !self.chance(5) => 0,
             _ if self.chance(4) => return self.one(&LIMITS).as_bytes().to_vec(),
@@ -218,7 +267,7 @@ impl Draw {
 
     /// A floating-point number, as text.
     pub fn double(&mut self, place: Place) -> Vec<u8> {
-        const NUMBERS: [&str; 26] = [
+        const NUMBERS: [&str; 58] = [
             "0",
             "1",
             "2",
@@ -245,8 +294,41 @@ impl Draw {
             "nan",
             "x",
             "",
+            "infinity",
+            "-Infinity",
+            "+INF",
+            "NaN",
+            "-nan",
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "0.1e1",
+            "0x1p3",
+            "0X10",
+            "0x1.8p1",
+            "0x",
+            " 1.5",
+            "1.5 ",
+            "1.",
+            ".5",
+            "+.5",
+            ".",
+            "1e",
+            "1e+",
+            "0.12345678901234567",
+            "12345678901234567",
+            "1234567890123456.7",
+            "9007199254740993",
+            "4.9406564584124654e-324",
+            "2.2250738585072011e-308",
+            "179769313486231570000",
+            "1_000",
+            "1,5",
+            "-0.0",
+            "1\x005",
         ];
         match place {
+            Place::LongTimeout => self.integer(place),
             Place::Timeout => self.integer(place),
             _ if self.chance(50) => (self.below(20) as i64 - 5).to_string().into_bytes(),
             _ => self.one(&NUMBERS).as_bytes().to_vec(),

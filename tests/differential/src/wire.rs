@@ -82,6 +82,11 @@ pub fn encode(command: &Command, out: &mut Vec<u8>) {
     }
 }
 
+/// The words of a command given as text, separated by single blanks.
+pub fn words(text: &str) -> Command {
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
 /// A connection to a server.
 pub struct Connection {
     stream: TcpStream,
@@ -110,7 +115,7 @@ impl Connection {
 
     /// Sends a command given as text without blanks inside words; its reply.
     pub fn ask(&mut self, text: &str) -> io::Result<Reply> {
-        self.send(&[text.split(' ').map(|word| word.as_bytes().to_vec()).collect()])?;
+        self.send(&[words(text)])?;
         self.reply()
     }
 

@@ -166,7 +166,6 @@ pub const COMMANDS: &[Command] = &[
             Arg::integer("cursor"),
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
-            Arg::word("noscores", "NOSCORES").optional(),
         ],
         tips: &["nondeterministic_output"],
         run: Some(zscan),

@@ -1,0 +1,134 @@
+//! Takes out of a generated command what would make two right servers differ or one never answer.
+
+use crate::grammar::World;
+use crate::values::{Draw, Kind};
+use crate::wire::Command;
+
+/// Longer than the shortest time to live that is generated, which is a millisecond.
+const PASS: &str = "DEBUG SLEEP 0.002";
+
+/// Numbers that are too large or too small for a double.
+const EXTREME: [&str; 6] =
+    ["5e-324", "4.9406564584124654e-324", "2.2250738585072011e-308", "1e400", "-1e400", "1e-400"];
+
+/// The command that `words`, generated for the command of this name, becomes, and what has to follow it.
+pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> Vec<Command> {
+    if world.sorts {
+        // A number out of range leaves an errno behind in Redis at which a later SORT fails.
+        for word in words.iter_mut().filter(|word| EXTREME.contains(&String::from_utf8_lossy(word).as_ref())) {
+            *word = b"1".to_vec();
+        }
+    }
+    match name {
+        // The clock's IDs are each server's own.
+        "xadd" => {
+            for word in words.iter_mut().filter(|word| *word == b"*") {
+                *word = draw.stream_id();
+            }
+        }
+        "xsetid" => {
+            if let Some(id) = words.get_mut(2) {
+                *id = if draw.chance(90) { format!("{}-3", 19 + draw.below(3)) } else { "x".into() }.into_bytes();
+            }
+            if world.old
+                && let Some(at) = words.iter().position(|word| word == b"MAXDELETEDID")
+            {
+                words.truncate(at);
+            }
+        }
+        // As many IDs as keys, nearly always.
+        "xread" | "xreadgroup" => {
+            if let Some(at) = words.iter().position(|word| word == b"STREAMS")
+                && draw.chance(95)
+            {
+                let n = 1 + draw.below(2);
+                words.truncate(at + 1);
+                words.extend((0..n).map(|_| draw.key(Kind::Letter(b'x'))).collect::<Vec<_>>());
+                for _ in 0..n {
+                    let own = if name == "xread" { b"$" } else { b">" };
+                    let id = if draw.chance(60) { own.to_vec() } else { draw.stream_id() };
+                    words.push(if name == "xread" && draw.chance(50) { b"0".to_vec() } else { id });
+                }
+            }
+        }
+        // Redis adds the time to it without a look.
+        "restore" => {
+            if let Some(ttl) = words.get_mut(2).filter(|ttl| ttl.len() > 15) {
+                *ttl = b"1000000".to_vec();
+            }
+        }
+        // Which members go is each server's own choice: let all go, or none be there.
+        "spop" => {
+            words.truncate(2);
+            // None of the odd words is a small positive number. Without a key, the word would become one.
+            let count = if draw.chance(80) { b"1000".to_vec() } else { draw.odd() };
+            if words.len() == 2 {
+                words.push(count);
+            }
+        }
+        // 7.2 refuses the smallest integer as count and rank.
+        "lrem" | "lpos" if world.old => {
+            for word in words.iter_mut().filter(|word| *word == b"-9223372036854775808") {
+                *word = b"-9223372036854775807".to_vec();
+            }
+        }
+        // Valkey takes an index beyond 32 bits by its lower half.
+        "lset" if !world.old => {
+            let far = |word: &Vec<u8>| {
+                std::str::from_utf8(word)
+                    .ok()
+                    .and_then(|text| text.parse::<i64>().ok())
+                    .is_some_and(|index| i32::try_from(index).is_err())
+            };
+            if let Some(index) = words.get_mut(2).filter(|word| far(word)) {
+                *index = b"-7".to_vec();
+            }
+        }
+        // A whole iteration in one reply, so that its cursor is 0 on both sides.
+        "scan" | "sscan" | "hscan" | "zscan" => words.extend([b"COUNT".to_vec(), b"10000".to_vec()]),
+        // A fourth word is no option in 7.0, whose refusal of it would end a transaction.
+        "zrank" | "zrevrank" if world.old => words.truncate(3),
+        // Members in a range of members are specified only where all scores are the same: such sets have keys of their own.
+        _ if name.contains("lex") || words.iter().any(|word| word.eq_ignore_ascii_case(b"bylex")) => {
+            let key = if name == "zrangestore" { 2 } else { 1 };
+            if let Some(word) = words.get_mut(key) {
+                *word = same_score_key(draw);
+            }
+        }
+        "zadd" if draw.chance(25) => {
+            words.truncate(1);
+            words.push(same_score_key(draw));
+            for _ in 0..=draw.below(6) {
+                words.extend([b"0".to_vec(), draw.value()]);
+            }
+        }
+        _ => {}
+    }
+    if name.starts_with('z')
+        && !world.old
+        && let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"LIMIT"))
+        && let Some(offset) = words.get_mut(at + 1).filter(|offset| offset.first() == Some(&b'-'))
+    {
+        *offset = b"3".to_vec();
+    }
+    let mut commands = vec![words.clone()];
+    if passes(name, words) {
+        commands.push(PASS.split(' ').map(|word| word.as_bytes().to_vec()).collect());
+    }
+    commands
+}
+
+/// Whether the command gives a key a millisecond to live: it has to be over before anybody looks.
+fn passes(name: &str, words: &Command) -> bool {
+    let at = |at: usize| words.get(at).is_some_and(|word| word == b"1");
+    let after = |token: &[u8]| words.windows(2).any(|two| two[0].eq_ignore_ascii_case(token) && two[1] == b"1");
+    match name {
+        "pexpire" | "psetex" | "restore" => at(2),
+        "set" | "getex" => after(b"PX"),
+        _ => false,
+    }
+}
+
+fn same_score_key(draw: &mut Draw) -> Vec<u8> {
+    format!("zlex{}", draw.below(2)).into_bytes()
+}
