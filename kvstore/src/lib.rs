@@ -10,7 +10,6 @@
 
 extern crate alloc;
 
-pub mod acl;
 pub mod blocking;
 pub mod clients;
 pub mod command;

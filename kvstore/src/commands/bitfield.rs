@@ -251,7 +251,7 @@ fn run(ctx: &mut Ctx<'_>, ops: &[Op]) -> Result<(), Error> {
     };
     let changed = ops.iter().zip(&results).filter(|each| wrote(*each)).count();
     if changed > 0 {
-        ctx.modified(key);
+        ctx.keys.modified_by(key, changed);
         ctx.notify(event::STRING, "setbit", key);
     }
     Ok(())

@@ -271,14 +271,21 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<usize, Error> {
         }
         outcome = hash.set(args.get(i), args.get(i + 1), &limits).map(|is_new| new += usize::from(is_new));
     }
-    finish(ctx, key, outcome.map_err(Error::from), "hset")?;
+    let pairs = (args.len() - 2) / 2;
+    finish(ctx, key, outcome.map_err(Error::from), "hset", pairs)?;
     Ok(new)
 }
 
 /// After a hash was written to: tells of the change, or takes an empty hash away that was made for a write that failed.
-fn finish<T>(ctx: &mut Ctx<'_>, key: &[u8], outcome: Result<T, Error>, name: &'static str) -> Result<T, Error> {
+fn finish<T>(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    outcome: Result<T, Error>,
+    name: &'static str,
+    changes: usize,
+) -> Result<T, Error> {
     if outcome.is_ok() {
-        ctx.keys.modified(key);
+        ctx.keys.modified_by(key, changes);
         ctx.keys.notify(event::HASH, name, key);
     } else if ctx.keys.hash(key).is_ok_and(|h| h.is_some_and(Hash::is_empty)) {
         ctx.keys.remove(key);
@@ -306,7 +313,7 @@ fn hsetnx(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let outcome = hash.set(field, value, &limits).map_err(Error::from);
-    finish(ctx, key, outcome, "hset")?;
+    finish(ctx, key, outcome, "hset", 1)?;
     ctx.reply.int(1);
     Ok(())
 }
@@ -342,7 +349,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let removed = ctx.args.iter_from(2).filter(|field| hash.remove(field)).count();
     let empty = hash.is_empty();
     if removed > 0 {
-        ctx.keys.modified(key);
+        ctx.keys.modified_by(key, removed);
         ctx.keys.notify(event::HASH, "hdel", key);
         if empty {
             ctx.keys.remove(key);
@@ -407,7 +414,7 @@ fn hincrby(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     };
     let new = old.checked_add(increment).ok_or(Error::Fixed("ERR increment or decrement would overflow"))?;
     let outcome = hash.set(field, format_i64(&mut [0; I64_CHARS], new), &limits).map_err(Error::from);
-    finish(ctx, key, outcome, "hincrby")?;
+    finish(ctx, key, outcome, "hincrby", 1)?;
     ctx.reply.int(new);
     Ok(())
 }
@@ -432,7 +439,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let mut text = alloc::vec::Vec::new();
     new.format(&mut text);
     let outcome = hash.set(field, &text, &limits).map_err(Error::from);
-    finish(ctx, key, outcome, "hincrbyfloat")?;
+    finish(ctx, key, outcome, "hincrbyfloat", 1)?;
     ctx.reply.bulk(&text);
     // Sums of floats may differ elsewhere: what is passed on is the result.
     ctx.keys.effect(&[b"HSET", key, field, &text]);

@@ -1,7 +1,6 @@
 //! INFO.
 
 use super::table;
-use crate::acl::Reason;
 use crate::command::{Arg, Command, Group, acl, flag};
 use crate::config::format_memory;
 use crate::ctx::Ctx;
@@ -254,11 +253,7 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "dump_payload_sanitizations:0");
     line!(out, "client_query_buffer_limit_disconnections:{}", s.query_limit_closes);
     line!(out, "client_output_buffer_limit_disconnections:{}", s.output_limit_closes);
-    for (name, reason) in
-        [("auth", Reason::Auth), ("cmd", Reason::Command), ("key", Reason::Key), ("channel", Reason::Channel)]
-    {
-        line!(out, "acl_access_denied_{name}:{}", ctx.core.acl.log.count(reason));
-    }
+    line!(out, "acl_access_denied_auth:{}", s.auth_failures);
 }
 
 fn replication(ctx: &Ctx<'_>, out: &mut String) {

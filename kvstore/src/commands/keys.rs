@@ -447,7 +447,7 @@ fn rename_generic(ctx: &mut Ctx<'_>, if_absent: bool) -> Result<(), Error> {
                 return Err(e.into());
             }
         }
-        ctx.modified(from);
+        ctx.keys.modified_by(from, 0);
         ctx.modified(to);
         ctx.notify(event::GENERIC, "rename_from", from);
         ctx.notify(event::GENERIC, "rename_to", to);
@@ -477,7 +477,7 @@ fn move_(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     ctx.modified(key);
     ctx.notify(event::GENERIC, "move_from", key);
-    ctx.keys.in_db(to).modified(key);
+    ctx.keys.in_db(to).modified_by(key, 0);
     ctx.keys.in_db(to).notify(event::GENERIC, "move_to", key);
     ctx.reply.int(1);
     Ok(())

@@ -346,7 +346,7 @@ fn push(ctx: &mut Ctx<'_>, end: End, only_existing: bool) -> Result<(), Error> {
         }
         list.len()
     };
-    ctx.keys.modified(key);
+    ctx.keys.modified_by(key, ctx.argc() - 2);
     ctx.keys.notify(event::LIST, if end == End::Left { "lpush" } else { "rpush" }, key);
     ctx.reply.count(len);
     Ok(())
@@ -452,21 +452,34 @@ fn reply_range(reply: &mut Reply<'_>, list: &List, first: usize, n: usize) {
 }
 
 /// What follows when elements were popped off a list.
-fn popped(keys: &mut Keys<'_>, key: &[u8], end: End, limit: NodeLimit, emptied: bool) -> Result<(), Error> {
+fn popped(
+    keys: &mut Keys<'_>,
+    key: &[u8],
+    end: End,
+    limit: NodeLimit,
+    emptied: bool,
+    changes: usize,
+) -> Result<(), Error> {
     keys.notify(event::LIST, if end == End::Left { "lpop" } else { "rpop" }, key);
-    shrunk_or_removed(keys, key, limit, emptied)
+    shrunk_or_removed(keys, key, limit, emptied, changes)
 }
 
 /// What follows when elements were removed: an emptied list goes (its elements, if they are still there, are freed step by
 /// step), another may change its encoding.
-fn shrunk_or_removed(keys: &mut Keys<'_>, key: &[u8], limit: NodeLimit, emptied: bool) -> Result<(), Error> {
+fn shrunk_or_removed(
+    keys: &mut Keys<'_>,
+    key: &[u8],
+    limit: NodeLimit,
+    emptied: bool,
+    changes: usize,
+) -> Result<(), Error> {
     if emptied {
         keys.remove(key);
         keys.notify(event::GENERIC, "del", key);
     } else if let Some(list) = keys.list_mut(key)? {
         list.shrunk(limit);
     }
-    keys.modified(key);
+    keys.modified_by(key, changes);
     Ok(())
 }
 
@@ -493,11 +506,12 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> Result<(), Error> {
         }
         Some(n) => {
             reply_end(&mut ctx.reply, list, end, n);
-            let emptied = n >= list.len();
+            let n = n.min(list.len());
+            let emptied = n == list.len();
             if !emptied {
                 list.delete_end(end, n);
             }
-            popped(&mut ctx.keys, key, end, limit, emptied)
+            popped(&mut ctx.keys, key, end, limit, emptied, n)
         }
         None => {
             match list.peek(end) {
@@ -506,7 +520,7 @@ fn pop(ctx: &mut Ctx<'_>, end: End) -> Result<(), Error> {
             }
             list.pop(end);
             if list.is_empty() {
-                return popped(&mut ctx.keys, key, end, limit, true);
+                return popped(&mut ctx.keys, key, end, limit, true, 1);
             }
             list.shrunk(limit);
             ctx.keys.notify(event::LIST, if end == End::Left { "lpop" } else { "rpop" }, key);
@@ -558,7 +572,8 @@ pub(super) fn pop_first(
                 None
             }
         };
-        popped(&mut ctx.keys, key, end, limit, popped_count.unwrap_or(1) == len)?;
+        let n = popped_count.unwrap_or(1);
+        popped(&mut ctx.keys, key, end, limit, n == len, n)?;
         match popped_count {
             Some(n) => {
                 let mut buf = [0; crate::number::I64_CHARS];
@@ -624,11 +639,8 @@ fn ltrim(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         list.delete_end(End::Left, first);
     }
     ctx.keys.notify(event::LIST, "ltrim", key);
-    shrunk_or_removed(&mut ctx.keys, key, limit, n == 0)?;
-    if n == len {
-        // Breaks WATCHes all the same, but is nothing to log.
-        ctx.keys.space.dirty -= 1;
-    }
+    // Trimming nothing breaks WATCHes all the same, but is nothing to log.
+    shrunk_or_removed(&mut ctx.keys, key, limit, n == 0, len - n)?;
     ctx.reply.ok();
     Ok(())
 }
@@ -725,7 +737,7 @@ fn lrem(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let emptied = list.is_empty();
     if removed > 0 {
         ctx.keys.notify(event::LIST, "lrem", key);
-        shrunk_or_removed(&mut ctx.keys, key, limit, emptied)?;
+        shrunk_or_removed(&mut ctx.keys, key, limit, emptied, removed)?;
     }
     ctx.reply.count(removed);
     Ok(())
@@ -755,7 +767,7 @@ pub(super) fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool
     ctx.keys.notify(event::LIST, if to == End::Left { "lpush" } else { "rpush" }, destination);
     ctx.reply.bulk(&element);
     let emptied = ctx.keys.list_mut(source)?.is_some_and(|list| list.is_empty());
-    popped(&mut ctx.keys, source, from, limit, emptied)?;
+    popped(&mut ctx.keys, source, from, limit, emptied, 0)?;
     Ok(true)
 }
 

@@ -248,10 +248,14 @@ fn flush_async(ctx: &Ctx<'_>) -> Result<bool, Error> {
 /// Elements that a flush frees itself: of a small database, all.
 const FREED_AT_ONCE: usize = 2_048;
 
-/// Answers a flush.
-fn flushed(ctx: &mut Ctx<'_>, at_once: bool) {
-    // An empty database was flushed too, as far as replicas are concerned.
-    ctx.keys.space.dirty += 1;
+/// Counts and answers a flush of `n` keys.
+fn flushed(ctx: &mut Ctx<'_>, at_once: bool, n: usize) {
+    ctx.keys.space.dirty += n as u64;
+    if n == 0 {
+        // An empty database was flushed too, as far as replicas are concerned.
+        let args: Vec<&[u8]> = ctx.args.iter_from(0).collect();
+        ctx.keys.effect(&args);
+    }
     if at_once || ctx.deny_blocking || !ctx.keys.space.lazy.step(FREED_AT_ONCE) {
         ctx.reply.ok();
     } else {
@@ -269,17 +273,15 @@ fn flushed(ctx: &mut Ctx<'_>, at_once: bool) {
 fn flushdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let at_once = flush_async(ctx)?;
     let db = ctx.keys.db;
-    ctx.keys.space.flush(db);
-    flushed(ctx, at_once);
+    let n = ctx.keys.space.flush(db);
+    flushed(ctx, at_once, n);
     Ok(())
 }
 
 fn flushall(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let at_once = flush_async(ctx)?;
-    for db in 0..ctx.keys.space.dbs.len() {
-        ctx.keys.space.flush(db);
-    }
-    flushed(ctx, at_once);
+    let n = (0..ctx.keys.space.dbs.len()).map(|db| ctx.keys.space.flush(db)).sum();
+    flushed(ctx, at_once, n);
     Ok(())
 }
 

@@ -179,7 +179,7 @@ fn sadd(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     let empty = set.is_empty();
     if added > 0 {
-        ctx.keys.modified(key);
+        ctx.keys.modified_by(key, added);
         ctx.keys.notify(event::SET, "sadd", key);
     } else if empty {
         ctx.keys.remove(key);
@@ -198,7 +198,7 @@ fn srem(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let removed = ctx.args.iter_from(2).filter(|member| set.remove(member)).count();
     let empty = set.is_empty();
     if removed > 0 {
-        ctx.keys.modified(key);
+        ctx.keys.modified_by(key, removed);
         ctx.keys.notify(event::SET, "srem", key);
         if empty {
             ctx.keys.remove(key);
@@ -310,7 +310,7 @@ fn spop_count(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         ctx.keys.remove(key);
         ctx.keys.notify(event::GENERIC, "del", key);
         ctx.keys.effect(&[b"DEL", key]);
-        ctx.keys.modified(key);
+        ctx.keys.modified_by(key, len);
         return Ok(());
     }
     let mut gone: Vec<Vec<u8>> = Vec::new();
@@ -331,7 +331,7 @@ fn spop_count(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         let args: Vec<&[u8]> = [b"SREM", key].into_iter().chain(batch.iter().map(Vec::as_slice)).collect();
         ctx.keys.effect(&args);
     }
-    ctx.keys.modified(key);
+    ctx.keys.modified_by(key, gone.len());
     Ok(())
 }
 

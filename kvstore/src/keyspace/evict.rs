@@ -141,3 +141,7 @@ impl Keyspace {
         false
     }
 }
+
+#[cfg(test)]
+#[path = "evict_tests.rs"]
+mod tests;

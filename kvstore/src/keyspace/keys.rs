@@ -23,7 +23,7 @@ pub struct Keys<'a> {
     /// Whether lookups move the keys' access clocks on (not with CLIENT NO-TOUCH).
     pub touch: bool,
     /// The keys that were touched last: that a command looks at them again does not count as another use.
-    used: [Option<Pos>; 2],
+    pub(super) used: [Option<Pos>; 2],
 }
 
 /// The four accessors of a collection type.
@@ -170,12 +170,15 @@ impl<'a> Keys<'a> {
     /// Finds a key and moves its access clock, without counting a hit or a miss: what a write does first.
     #[inline]
     pub fn find_for_use(&mut self, key: &[u8]) -> Option<Pos> {
-        let pos = self.find(key)?;
+        let pos = self.db().table.find(key)?;
+        if self.db().table.at(pos)?.is_fresh(self.space.access.fresh()) {
+            return Some(pos);
+        }
+        let pos = self.unless_expired(pos, key)?;
         self.touch_at(pos);
         Some(pos)
     }
 
-    #[inline]
     fn touch_at(&mut self, pos: Pos) {
         if !self.touch || self.used.contains(&Some(pos)) {
             return;
@@ -319,7 +322,13 @@ impl<'a> Keys<'a> {
     /// clients that wait for it.
     #[inline]
     pub fn modified(&mut self, key: &[u8]) {
-        self.space.dirty += 1;
+        self.modified_by(key, 1);
+    }
+
+    /// The same for what counts as `changes`, one an element; 0 for the other key of a command that changes two.
+    #[inline]
+    pub fn modified_by(&mut self, key: &[u8], changes: usize) {
+        self.space.dirty += changes as u64;
         let d = &self.space.dbs[self.db];
         if !d.watched.is_empty() || !d.waiting.is_empty() {
             self.touch_watchers(key);

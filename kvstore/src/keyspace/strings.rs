@@ -57,7 +57,7 @@ impl Keys<'_> {
         if item.deadline().is_some() || !item.overwrite(Type::String as u8, value) {
             return false;
         }
-        if self.touch {
+        if self.touch && self.used == [None; 2] {
             item.set_clock(access.touched(item.clock()));
         }
         true

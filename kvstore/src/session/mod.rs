@@ -4,7 +4,6 @@ pub mod args;
 pub mod output;
 pub mod parser;
 
-use crate::acl::UserId;
 use crate::blocking::Blocked;
 use crate::command::Command;
 use alloc::boxed::Box;
@@ -118,12 +117,8 @@ pub struct Client {
     pub db: usize,
     /// Whether it speaks RESP3.
     pub resp3: bool,
-    /// Whose it is.
-    pub user: UserId,
     /// Whether it need not authenticate (any more).
     pub authenticated: bool,
-    /// Whether it has authenticated as a user that may do everything. [`Core`](crate::core::Core) keeps it true.
-    pub unrestricted: bool,
     /// What is to become of its connection.
     pub fate: Fate,
     /// CLIENT REPLY.
@@ -182,7 +177,7 @@ impl Client {
         self.multi.is_none()
             && self.subscriptions.is_none()
             && matches!(self.reply_mode, ReplyMode::On)
-            && self.unrestricted
+            && self.authenticated
             && !self.monitor
     }
 

@@ -30,6 +30,10 @@ impl Counts {
         Ok(())
     }
 
+    pub(super) const fn memory_usage(&self) -> usize {
+        self.0.capacity() * 4
+    }
+
     /// Sum of the first `n` counts.
     fn before(&self, n: usize) -> u32 {
         let (mut at, mut sum) = (n, 0u32);

@@ -30,6 +30,9 @@ use hashbrown::HashTable;
 
 /// Most items in a segment: what a `hashbrown` table of 256 buckets takes.
 pub const SEGMENT_MAX: usize = 224;
+/// A segment of the largest size that has no room because of graves (places of removed items that must not count as empty)
+/// is split if it holds more than this, else its items are put into fresh buckets.
+const CROWDED: usize = SEGMENT_MAX / 8 * 7;
 /// Two neighbours that hold no more than this together are merged.
 const MERGE_MAX: usize = SEGMENT_MAX / 4;
 /// Segments are not split at more bits than this; items whose hashes agree in so many share a larger segment.
@@ -133,6 +136,31 @@ pub struct Table<T> {
     volatile: Counts,
 }
 
+impl<T: Keyed> Segment<T> {
+    /// Items that its buckets take while there are no graves.
+    fn places(&self) -> usize {
+        self.items.num_buckets() / 8 * 7
+    }
+
+    /// Puts the items into as many fresh buckets, if a good part of the buckets is graves: left to itself the hash table
+    /// would take twice as many. None if there is no memory.
+    fn clear_graves(&mut self, hashing: Hashing) -> Option<()> {
+        let places = self.places();
+        if self.items.is_empty() || self.items.len() > places / 8 * 7 {
+            return Some(());
+        }
+        let rehash = |t: &T| inner(hashing.hash(t.key()));
+        let mut fresh = HashTable::new();
+        fresh.try_reserve(places, rehash).ok()?;
+        for t in self.items.drain() {
+            let hash = rehash(&t);
+            fresh.insert_unique(hash, t, rehash);
+        }
+        self.items = fresh;
+        Some(())
+    }
+}
+
 /// `hashbrown` takes its tag from the top bits and its bucket from the low ones. The top bits are alike within a segment,
 /// so it gets the hash turned around.
 #[inline]
@@ -207,6 +235,7 @@ impl<T: Keyed> Table<T> {
     pub fn memory_usage(&self) -> usize {
         self.directory.capacity() * 4
             + self.segments.capacity() * size_of::<Segment<T>>()
+            + self.volatile.memory_usage()
             + self.segments.iter().map(|s| s.items.allocation_size()).sum::<usize>()
     }
 
@@ -310,6 +339,9 @@ impl<T: Keyed> Table<T> {
         }
         let hashing = self.hashing;
         let target = &mut self.segments[segment];
+        if target.items.len() == target.items.capacity() && target.clear_graves(hashing).is_none() {
+            return Err(item);
+        }
         if target.items.try_reserve(1, |t| inner(hashing.hash(t.key()))).is_err() {
             return Err(item);
         }
@@ -342,7 +374,9 @@ impl<T: Keyed> Table<T> {
         loop {
             let segment = self.segment_of(hash)?;
             let s = &self.segments[segment];
-            if s.items.len() < SEGMENT_MAX || s.depth >= MAX_DEPTH {
+            let full = s.items.len() >= SEGMENT_MAX
+                || (s.items.len() > CROWDED && s.items.len() == s.items.capacity() && s.places() == SEGMENT_MAX);
+            if !full || s.depth >= MAX_DEPTH {
                 return Some(segment);
             }
             self.split(segment)?;

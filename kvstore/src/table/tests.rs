@@ -126,3 +126,23 @@ fn a_million_items_cost_at_most_twenty_bytes_each_beside_their_own() {
     }
     assert!(steps >= n / (1_000 + SEGMENT_MAX));
 }
+
+#[test]
+fn coming_and_going_leaves_the_number_of_buckets() {
+    let mut rng = Rng::new(9);
+    let mut t = Table::new(Hashing::new(4));
+    let mut there: Vec<u32> = (0..10_000).collect();
+    for i in &there {
+        t.insert(thin(&format!("{i}"))).unwrap();
+    }
+    let before = t.buckets();
+    for new in 10_000..150_000 {
+        let place = rng.below(there.len());
+        assert!(t.remove(format!("{}", there[place]).as_bytes()).is_some());
+        there[place] = new;
+        t.insert(thin(&format!("{new}"))).unwrap();
+    }
+    check(&t);
+    assert!(t.segments.iter().all(|s| s.items.num_buckets() <= 256));
+    assert!(t.buckets() < before * 5 / 4, "{before} buckets, then {}", t.buckets());
+}

@@ -368,7 +368,7 @@ pub(super) fn add_elements<'a>(
             }
         }
         if added + updated > 0 {
-            ctx.modified(key);
+            ctx.keys.modified_by(key, added + updated);
             ctx.notify(event::ZSET, if options.incr { "zincr" } else { "zadd" }, key);
         } else {
             // Memory ran out before the first element was in.
@@ -405,7 +405,7 @@ fn removed_some(ctx: &mut Ctx<'_>, key: &[u8], removed: usize, event_name: &'sta
     if removed > 0 {
         ctx.notify(event::ZSET, event_name, key);
         ctx.keys.remove_if_empty(key);
-        ctx.modified(key);
+        ctx.keys.modified_by(key, removed);
     }
 }
 

@@ -178,7 +178,7 @@ fn pop(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> R
     set.remove_range(ranks, |_, _| {});
     ctx.notify(event::ZSET, end.event(), key);
     ctx.keys.remove_if_empty(key);
-    ctx.modified(key);
+    ctx.keys.modified_by(key, n);
     Ok(())
 }
 
