@@ -143,6 +143,11 @@ pub mod acl {
         (TRANSACTION, "transaction"),
         (SCRIPTING, "scripting"),
     ];
+
+    /// The category of this name, in any case, and the name in lower case.
+    pub fn category(name: &[u8]) -> Option<(u32, &'static str)> {
+        CATEGORY_NAMES.iter().find(|(_, n)| n.as_bytes().eq_ignore_ascii_case(name)).copied()
+    }
 }
 
 /// Flags of a key specification: what the command does with the keys.
@@ -424,6 +429,19 @@ impl Arg {
     }
 }
 
+/// Which arguments are channels, for ACL: a user has to be allowed to use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// None that matter.
+    None,
+    /// The first is published to.
+    Publish,
+    /// All are subscribed to.
+    Subscribe,
+    /// All are patterns that are subscribed to.
+    SubscribePatterns,
+}
+
 /// A command, or a subcommand of one.
 #[derive(Debug)]
 pub struct Command {
@@ -445,6 +463,8 @@ pub struct Command {
     pub acl: u32,
     /// Key specifications.
     pub keys: &'static [KeySpec],
+    /// Channels among the arguments.
+    pub channels: Channels,
     /// Documented arguments.
     pub args: &'static [Arg],
     /// Subcommands, sorted by name.
@@ -475,6 +495,7 @@ impl Command {
         flags: 0,
         acl: 0,
         keys: &[],
+        channels: Channels::None,
         args: &[],
         subcommands: &[],
         history: &[],

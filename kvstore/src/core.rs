@@ -1,5 +1,6 @@
 //! What a command handler reaches beside the keys and its own session.
 
+use crate::acl::Acl;
 use crate::blocking::{Unblock, WaitRequest};
 use crate::clients::Clients;
 use crate::commands::debug::populate::Populate;
@@ -51,6 +52,8 @@ impl Default for ReplyBuffers {
 pub struct Core {
     /// Configuration.
     pub config: Config,
+    /// Users and their permissions.
+    pub acl: Acl,
     /// The other sessions.
     pub clients: Clients,
     /// Counters.

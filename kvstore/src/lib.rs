@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod acl;
 pub mod blocking;
 pub mod clients;
 pub mod command;

@@ -15,6 +15,8 @@ pub trait Machine: Send {
     /// Monotonic time now, in us. Used to measure how long a command took; what commands see is the time that was given
     /// with the batch.
     fn monotonic_us(&self) -> u64;
+    /// Fills `out` with bytes that nobody can guess: passwords are made of them.
+    fn fill_random(&self, out: &mut [u8]);
 }
 
 /// Facts that INFO shows.

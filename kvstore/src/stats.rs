@@ -50,8 +50,6 @@ pub struct Stats {
     pub over_maxmemory_since_us: Option<u64>,
     /// How long that was so before, in us.
     pub over_maxmemory_us: u64,
-    /// Refused AUTH attempts.
-    pub auth_failures: u64,
     /// Clients that wait were made to stop.
     pub unblocked: u64,
     /// Rate meters, by turn.
@@ -107,7 +105,6 @@ impl Stats {
             expire_us: 0,
             over_maxmemory_since_us: None,
             over_maxmemory_us: 0,
-            auth_failures: 0,
             unblocked: 0,
             rates: Rates::default(),
         }

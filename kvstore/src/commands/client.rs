@@ -1,8 +1,9 @@
 //! CLIENT: sessions seen and steered from a session.
 
+use crate::acl::UserId;
 use crate::blocking::{Unblock, Wait};
 use crate::command::{Arg, Command, Group, acl, flag};
-use crate::core::Pause;
+use crate::core::{Core, Pause};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::error_text;
@@ -352,7 +353,7 @@ impl Sizes {
 }
 
 /// A line of CLIENT LIST, without its end.
-fn describe(c: &Client, sizes: Sizes, now_us: u64, last: Option<&str>) -> String {
+fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String {
     let mut flags = String::new();
     for (set, letter) in [
         (c.monitor, 'O'),
@@ -379,14 +380,14 @@ fn describe(c: &Client, sizes: Sizes, now_us: u64, last: Option<&str>) -> String
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
          multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={multi_mem} rbs={} rbp={} obl=0 oll={} omem={} \
-         tot-mem={} events={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+         tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
         c.id,
         c.peer,
         c.local,
         c.handle.slot,
         printable(&c.name, 1024),
-        now_us.saturating_sub(c.created_us) / 1_000_000,
-        now_us.saturating_sub(c.active_us) / 1_000_000,
+        core.now_us.saturating_sub(c.created_us) / 1_000_000,
+        core.now_us.saturating_sub(c.active_us) / 1_000_000,
         c.db,
         sizes.query,
         sizes.reply_buffer,
@@ -396,6 +397,7 @@ fn describe(c: &Client, sizes: Sizes, now_us: u64, last: Option<&str>) -> String
         sizes.total,
         if sizes.output > 0 { "rw" } else { "r" },
         last.unwrap_or("NULL"),
+        printable(core.acl.name(c.user), 1024),
         if c.resp3 { 3 } else { 2 },
         printable(&c.lib_name, 1024),
         printable(&c.lib_ver, 1024),
@@ -407,10 +409,15 @@ fn last_command(c: &Client) -> Option<String> {
     c.last_command.map(super::table::full_name)
 }
 
+/// The line of the session that is being served with `command`; its input and output are elsewhere just now.
+pub(crate) fn summary(client: &Client, core: &Core, command: &str) -> String {
+    describe(client, Sizes { total: size_of::<Session>(), ..Sizes::default() }, core, Some(command))
+}
+
 fn own_line(ctx: &Ctx<'_>) -> String {
     let container = format!("client|{}", ctx.command.name);
     let sizes = Sizes { total: size_of::<Session>(), reply_buffer: ctx.reply.out.buffer_size(), ..Sizes::default() };
-    describe(ctx.client, sizes, ctx.core.now_us, Some(&container))
+    describe(ctx.client, sizes, ctx.core, Some(&container))
 }
 
 fn client_info(ctx: &mut Ctx<'_>) -> Result<(), Error> {
@@ -460,7 +467,7 @@ fn client_list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     for s in ctx.core.clients.iter().filter(|s| wanted(&s.client)) {
         let last = last_command(&s.client);
-        lines.push((s.client.id, describe(&s.client, Sizes::of(s), ctx.core.now_us, last.as_deref())));
+        lines.push((s.client.id, describe(&s.client, Sizes::of(s), ctx.core, last.as_deref())));
     }
     match &ids {
         // In the order in which they were asked for.
@@ -479,6 +486,7 @@ struct Filter {
     class: Option<Class>,
     addr: Option<String>,
     laddr: Option<String>,
+    user: Option<UserId>,
     skip_me: bool,
 }
 
@@ -488,6 +496,7 @@ impl Filter {
             && self.class.is_none_or(|k| class_of(c) == k)
             && self.addr.as_ref().is_none_or(|a| c.peer.to_string() == *a)
             && self.laddr.as_ref().is_none_or(|a| c.local.to_string() == *a)
+            && self.user.is_none_or(|u| c.user == u)
             && !(self.skip_me && c.id == me)
     }
 }
@@ -513,8 +522,10 @@ fn client_kill(ctx: &mut Ctx<'_>) -> Result<(), Error> {
                 b"type" => filter.class = Some(class_named(value)?),
                 b"addr" => filter.addr = Some(text(value)),
                 b"laddr" => filter.laddr = Some(text(value)),
-                b"user" if value == b"default" => {}
-                b"user" => return Err(error_text!("ERR No such user '{}'", text(value))),
+                b"user" => {
+                    let unknown = || error_text!("ERR No such user '{}'", text(value));
+                    filter.user = Some(ctx.core.acl.find(value).ok_or_else(unknown)?);
+                }
                 b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
                 b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
                 _ => return Err(Error::Syntax),

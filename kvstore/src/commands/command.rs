@@ -402,8 +402,7 @@ fn command_list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let by = match ctx.argc() {
         2 => By::All,
         5 if ctx.args.is(2, "FILTERBY") && ctx.args.is(3, "ACLCAT") => {
-            let wanted = ctx.arg(4).to_ascii_lowercase();
-            By::Category(acl::CATEGORY_NAMES.iter().find(|(_, n)| n.as_bytes() == wanted).map(|(bit, _)| *bit))
+            By::Category(acl::category(ctx.arg(4)).map(|(bit, _)| bit))
         }
         5 if ctx.args.is(2, "FILTERBY") && ctx.args.is(3, "PATTERN") => By::Pattern(ctx.args.get(4)),
         5 if ctx.args.is(2, "FILTERBY") && ctx.args.is(3, "MODULE") => By::Module,

@@ -95,11 +95,19 @@ fn config_get(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn config_set(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if !ctx.argc().is_multiple_of(2) {
-        return Err(Error::Fixed("ERR wrong number of arguments for 'config|set' command"));
+        return Err(Error::Syntax);
     }
     let pairs: Vec<(&[u8], &[u8])> =
         (2..ctx.argc()).step_by(2).map(|i| (ctx.args.get(i), ctx.args.get(i + 1))).collect();
+    let password = ctx.core.config.requirepass.clone();
+    let level = ctx.core.config.log_level();
     ctx.core.config.set(&pairs)?;
+    if ctx.core.config.requirepass != password {
+        ctx.core.acl.set_default_password(&ctx.core.config.requirepass);
+    }
+    if ctx.core.config.log_level() != level {
+        log::set_max_level(ctx.core.config.log_level());
+    }
     ctx.keys.space.configure(&ctx.core.config);
     ctx.reply.ok();
     Ok(())
@@ -134,3 +142,69 @@ const CONFIG_HELP: &[&str] = &[
     "HELP",
     "    Prints this help.",
 ];
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{PARAMS, Rule};
+    use crate::testing::Bench;
+    use alloc::format;
+
+    #[test]
+    fn several_are_set_together_or_not_at_all() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        assert_eq!(bench.run(c, "CONFIG SET maxclients 50 hash-max-ziplist-entries 7"), "OK");
+        assert_eq!(
+            bench.run(c, "CONFIG GET MAXCLIENTS hash-max-*-entries"),
+            "[hash-max-listpack-entries 7 hash-max-ziplist-entries 7 maxclients 50]"
+        );
+        let failed =
+            |name: &str, why: &str| format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
+        for (line, error) in [
+            ("maxclients 60 maxmemory x", failed("maxmemory", "argument must be a memory value")),
+            ("maxclients 60 maxmemory -1", failed("maxmemory", "argument must be a memory value")),
+            ("maxclients 0", failed("maxclients", "argument must be between 1 and 4294967295 inclusive")),
+            ("maxclients 60 Maxclients 61", failed("Maxclients", "duplicate parameter")),
+            ("maxclients x databases 3", failed("databases", "can't set immutable config")),
+            ("dir /tmp", failed("dir", "can't set protected config")),
+            ("maxclients x nosuch y", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'".into()),
+            ("maxclients 60 maxmemory", "-ERR syntax error".into()),
+        ] {
+            assert_eq!(bench.run(c, &format!("CONFIG SET {line}")), error, "{line}");
+        }
+        assert_eq!(bench.run(c, "CONFIG GET maxclients"), "[maxclients 50]");
+        assert_eq!(bench.run(c, "CONFIG SET maxmemory kb"), "OK");
+    }
+
+    #[test]
+    fn what_has_one_value_takes_that_and_no_other() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        for p in PARAMS.iter().filter(|p| p.rule == Rule::Constant) {
+            let value = if p.default.is_empty() { "''" } else { p.default };
+            assert_eq!(bench.run(c, &format!("CONFIG SET {} {value}", p.name)), "OK", "{}", p.name);
+        }
+        for line in ["appendonly yes", "save 60", "hz 100", "slave-read-only no"] {
+            assert!(bench.run(c, &format!("CONFIG SET {line}")).ends_with("can't set immutable config"), "{line}");
+        }
+        assert!(PARAMS.iter().all(|p| p.why.is_empty() == matches!(p.rule, Rule::Free | Rule::AtStart)));
+        assert!(PARAMS.is_sorted_by_key(|p| p.name));
+    }
+
+    #[test]
+    fn the_log_level_can_be_changed() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        let before = log::max_level();
+        assert_eq!(bench.run(c, "CONFIG SET loglevel verbose"), "OK");
+        assert_eq!(log::max_level(), log::LevelFilter::Debug);
+        log::set_max_level(before);
+    }
+
+    #[test]
+    fn there_is_no_file_to_rewrite() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        assert_eq!(bench.run(c, "CONFIG REWRITE"), "-ERR The server is running without a config file");
+    }
+}

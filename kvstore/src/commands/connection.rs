@@ -153,27 +153,24 @@ fn select(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compares in a time that does not depend on where the two differ.
-fn same_secret(a: &[u8], b: &[u8]) -> bool {
-    let differing = a.iter().zip(b).fold(u8::from(a.len() != b.len()), |d, (x, y)| d | (x ^ y));
-    core::hint::black_box(differing) == 0
-}
-
-/// Checks a user name and a password, and marks the session.
+/// Checks a user name and a password, and makes the session that user's.
 fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
-    let required = &ctx.core.config.requirepass;
-    if user != b"default" || (!required.is_empty() && !same_secret(password, required)) {
-        ctx.core.stats.auth_failures += 1;
-        return Err(Error::Fixed("WRONGPASS invalid username-password pair or user is disabled."));
+    match ctx.core.acl.authenticate(user, password) {
+        Some(id) => {
+            ctx.core.become_user(ctx.client, id, true);
+            Ok(())
+        }
+        None => {
+            ctx.core.log_failed_login(ctx.client, user, ctx.args.get(0));
+            Err(Error::Fixed("WRONGPASS invalid username-password pair or user is disabled."))
+        }
     }
-    ctx.client.authenticated = true;
-    Ok(())
 }
 
 fn auth(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     match ctx.argc() {
         2 => {
-            if ctx.core.config.requirepass.is_empty() {
+            if ctx.core.acl.default_has_no_password() {
                 return Err(Error::Fixed(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
                 ));
@@ -256,7 +253,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let c = &mut *ctx.client;
     (c.db, c.resp3, c.monitor, c.no_evict, c.no_touch, c.reply_mode) = (0, false, false, false, false, ReplyMode::On);
     c.name = Vec::new();
-    c.authenticated = ctx.core.config.requirepass.is_empty();
+    ctx.core.become_default(ctx.client);
     ctx.keys.db = 0;
     ctx.reply.resp3 = false;
     ctx.reply.simple("RESET");

@@ -9,11 +9,14 @@ use alloc::vec::Vec;
 /// a number, or larger than what follows).
 pub fn keys(command: &Command, args: Args<'_>) -> Option<Vec<(usize, u16)>> {
     let mut found = Vec::new();
-    for spec in command.keys {
+    for spec in command.keys.iter().filter(|spec| spec.flags & key::NOT_KEY == 0) {
         by_spec(spec, args, &mut found)?;
     }
-    if matches!(command.name, "sort") {
-        sort_store(args, &mut found);
+    match command.name {
+        "sort" => sort_store(args, &mut found),
+        "set" => found.iter_mut().for_each(|(_, flags)| *flags = set_flags(args)),
+        "bitfield" => found.iter_mut().for_each(|(_, flags)| *flags = bitfield_flags(args)),
+        _ => {}
     }
     Some(found)
 }
@@ -57,6 +60,27 @@ fn by_spec(spec: &KeySpec, args: Args<'_>, found: &mut Vec<(usize, u16)>) -> Opt
         found.push((i, spec.flags));
     }
     Some(())
+}
+
+/// With GET, SET reads what it overwrites.
+fn set_flags(args: Args<'_>) -> u16 {
+    if (3..args.len()).any(|i| args.is(i, "GET")) { key::RW | key::ACCESS | key::UPDATE } else { key::OW | key::UPDATE }
+}
+
+/// BITFIELD with nothing but GETs only reads.
+fn bitfield_flags(args: Args<'_>) -> u16 {
+    let mut i = 2;
+    while i < args.len() {
+        let left = args.len() - i - 1;
+        if args.is(i, "GET") && left >= 2 {
+            i += 3;
+        } else if args.is(i, "OVERFLOW") && left >= 1 {
+            i += 2;
+        } else {
+            return key::RW | key::ACCESS | key::UPDATE;
+        }
+    }
+    key::RO | key::ACCESS
 }
 
 /// Where a keyword stands; searched from argument `from` on, or backwards from the end.

@@ -1,6 +1,7 @@
 //! INFO.
 
 use super::table;
+use crate::acl::Reason;
 use crate::command::{Arg, Command, Group, acl, flag};
 use crate::config::format_memory;
 use crate::ctx::Ctx;
@@ -253,7 +254,11 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "dump_payload_sanitizations:0");
     line!(out, "client_query_buffer_limit_disconnections:{}", s.query_limit_closes);
     line!(out, "client_output_buffer_limit_disconnections:{}", s.output_limit_closes);
-    line!(out, "acl_access_denied_auth:{}", s.auth_failures);
+    for (name, reason) in
+        [("auth", Reason::Auth), ("cmd", Reason::Command), ("key", Reason::Key), ("channel", Reason::Channel)]
+    {
+        line!(out, "acl_access_denied_{name}:{}", ctx.core.acl.log.count(reason));
+    }
 }
 
 fn replication(ctx: &Ctx<'_>, out: &mut String) {

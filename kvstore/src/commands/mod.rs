@@ -22,6 +22,7 @@
 //! A command that waits calls `ctx.block(...)` in place of a reply; it will be carried out again. Whatever grows by a size
 //! that the client chose asks `ctx.affordable(n)` and reserves fallibly.
 
+pub mod acl;
 pub mod bitfield;
 pub mod bitmaps;
 pub mod client;

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::command::{Arg, Command, Group, KeySpec, flag, key};
+use crate::command::{Arg, Channels, Command, Group, KeySpec, flag, key};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::error_text;
@@ -21,6 +21,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of patterns to subscribe to.",
         arity: -2,
         flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        channels: Channels::SubscribePatterns,
         args: &[Arg::pattern("pattern").multiple()],
         run: Some(psubscribe),
         ..Command::DEFAULT
@@ -33,6 +34,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
         arity: 3,
         flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST,
+        channels: Channels::Publish,
         args: &[Arg::string("channel"), Arg::string("message")],
         run: Some(publish),
         ..Command::DEFAULT
@@ -140,6 +142,7 @@ pub const COMMANDS: &[Command] = &[
         arity: 3,
         flags: flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST,
         keys: &[KeySpec::range(key::NOT_KEY, 1, 0, 1)],
+        channels: Channels::Publish,
         args: &[Arg::string("shardchannel"), Arg::string("message")],
         run: Some(spublish),
         ..Command::DEFAULT
@@ -153,6 +156,7 @@ pub const COMMANDS: &[Command] = &[
         arity: -2,
         flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
         keys: &[KeySpec::range(key::NOT_KEY, 1, -1, 1)],
+        channels: Channels::Subscribe,
         args: &[Arg::string("shardchannel").multiple()],
         run: Some(ssubscribe),
         ..Command::DEFAULT
@@ -165,6 +169,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of channels to subscribe to.",
         arity: -2,
         flags: flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE,
+        channels: Channels::Subscribe,
         args: &[Arg::string("channel").multiple()],
         run: Some(subscribe),
         ..Command::DEFAULT

@@ -7,6 +7,7 @@ use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::encoding::listpack::Entry;
 use crate::error::Error;
+use crate::error_text;
 use crate::keyspace::{Keys, event};
 use crate::number::{I64_CHARS, parse_f64};
 use crate::types::list::{End, List};
@@ -66,6 +67,10 @@ impl<'a> Options<'a> {
     fn parse(ctx: &Ctx<'a>, read_only: bool) -> Result<Self, Error> {
         let (args, last) = (ctx.args, ctx.argc() - 1);
         let mut options = Self::default();
+        // The patterns can mean any key.
+        let denied =
+            |option: &str| error_text!("ERR {option} option of SORT denied due to insufficient ACL permissions.");
+        let may_read_all = || ctx.core.permits_with_any_key(ctx.client, args, key::ACCESS);
         let mut i = 2;
         while i <= last {
             let left = last - i;
@@ -85,8 +90,14 @@ impl<'a> Options<'a> {
                 let pattern = args.get(i + 1);
                 options.by = Some(pattern);
                 options.unsorted = !pattern.contains(&b'*');
+                if !options.unsorted && !may_read_all() {
+                    return Err(denied("BY"));
+                }
                 i += 1;
             } else if args.is(i, "get") && left >= 1 {
+                if !may_read_all() {
+                    return Err(denied("GET"));
+                }
                 options.get.push(args.get(i + 1));
                 i += 1;
             } else {

@@ -7,6 +7,7 @@ use alloc::string::String;
 
 /// The families, in no particular order. A family's file holds its entries, handlers and tests.
 pub static FAMILIES: &[&[Command]] = &[
+    super::acl::COMMANDS,
     super::bitfield::COMMANDS,
     super::bitmaps::COMMANDS,
     super::client::COMMANDS,
@@ -48,6 +49,13 @@ pub static FAMILIES: &[&[Command]] = &[
 /// All commands, family by family.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     FAMILIES.iter().flat_map(|f| f.iter())
+}
+
+/// All commands and subcommands with their numbers, in that order.
+pub fn entries() -> impl Iterator<Item = Entry> {
+    let with_container =
+        all().flat_map(|c| core::iter::once((None, c)).chain(c.subcommands.iter().map(move |s| (Some(c), s))));
+    with_container.enumerate().map(|(number, (container, command))| Entry { command, container, number })
 }
 
 /// A command's name, a subcommand's with its container's.

@@ -131,6 +131,11 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
                 continue;
             }
         };
+        if let Err(error) = ctx.core.permit_in_exec(ctx.client, entry, args) {
+            ctx.core.stats.error(error.code());
+            ctx.reply.error(&error);
+            continue;
+        }
         ctx.core.feed_monitors(ctx.client, entry.command, args);
         // A command before may have changed database or protocol.
         let mut inner = Ctx {

@@ -3,7 +3,7 @@
 mod params;
 mod value;
 
-pub use params::{PARAMS, Param};
+pub use params::{PARAMS, Param, Rule};
 pub use value::{Kind, Value, format_memory, parse_memory};
 
 use crate::encoding::quicklist::NodeLimit;
@@ -18,6 +18,10 @@ use crate::types::stream::StreamLimits;
 use crate::types::zset::ZSetLimits;
 use alloc::string::String;
 use alloc::vec::Vec;
+use log::LevelFilter;
+
+/// What CONFIG SET says of what it cannot change.
+const IMMUTABLE: &str = "can't set immutable config";
 
 /// Output limits of one class of clients (`client-output-buffer-limit`); 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +80,10 @@ pub struct Config {
     pub lazy_expire: bool,
     /// `lazyfree-lazy-user-flush`.
     pub lazy_flush: bool,
+    /// `acl-pubsub-default`: whether new users may use all channels.
+    pub pubsub_default_open: bool,
+    /// `acllog-max-len`.
+    pub acllog_len: usize,
     /// `requirepass`.
     pub requirepass: Vec<u8>,
     /// `proto-max-bulk-len`, in bytes.
@@ -130,6 +138,8 @@ impl Config {
             lazy_eviction: false,
             lazy_expire: false,
             lazy_flush: false,
+            pubsub_default_open: false,
+            acllog_len: 0,
             requirepass: Vec::new(),
             proto_max_bulk_len: 0,
             query_buffer_limit: 0,
@@ -152,15 +162,32 @@ impl Config {
         for p in PARAMS {
             config.values.push(p.kind.parse(p.default.as_bytes()).map_err(|e| error_text!("{}: {e}", p.name))?);
         }
+        if let Some(index) = find(b"loglevel") {
+            config.values[index] = Value::Text(level_name(log::max_level()).into());
+        }
         for (name, value) in overrides {
             let Some(index) = find(name.as_bytes()) else { return Err(error_text!("ERR unknown option '{name}'")) };
-            config.values[index] = PARAMS[index]
-                .kind
-                .parse(value.as_bytes())
-                .map_err(|e| error_text!("ERR bad value '{value}' for '{name}': {e}"))?;
+            let p = &PARAMS[index];
+            let wrong = |why: &str| error_text!("ERR bad value '{value}' for '{name}': {why}");
+            let value = p.kind.parse_over(value.as_bytes(), &config.values[index]).map_err(|why| wrong(&why))?;
+            if value != config.values[index] && !matches!(p.rule, Rule::Free | Rule::AtStart) {
+                return Err(wrong(&alloc::format!("it is always '{}'", p.kind.format(&config.values[index]))));
+            }
+            config.values[index] = value;
         }
         config.refresh();
         Ok(config)
+    }
+
+    /// `loglevel`.
+    pub fn log_level(&self) -> LevelFilter {
+        match self.text("loglevel") {
+            b"nothing" => LevelFilter::Off,
+            b"warning" => LevelFilter::Warn,
+            b"notice" => LevelFilter::Info,
+            b"verbose" => LevelFilter::Debug,
+            _ => LevelFilter::Trace,
+        }
     }
 
     /// A parameter's value as text.
@@ -184,25 +211,35 @@ impl Config {
 
     /// Sets several parameters, all or none of them. The error is CONFIG SET's.
     pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
-        let mut new: Vec<(usize, Value)> = Vec::new();
-        let failed = |name: &str, why: &str| {
+        let failed = |name: &[u8], why: &str| {
+            let name = crate::text::printable(name, 128);
             error_text!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
         };
-        for (name, text) in pairs {
+        let mut indices = Vec::with_capacity(pairs.len());
+        for (at, (name, _)) in pairs.iter().enumerate() {
             let Some(index) = find(name) else {
                 let name = crate::text::printable(name, 128);
                 return Err(error_text!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"));
             };
-            let p = &PARAMS[index];
-            let given = crate::text::printable(name, 128);
-            if !p.mutable {
-                return Err(failed(&given, "can't set immutable config"));
+            match PARAMS[index].rule {
+                Rule::Free | Rule::Constant => {}
+                Rule::AtStart | Rule::Immutable => return Err(failed(name, IMMUTABLE)),
+                Rule::Protected => return Err(failed(name, "can't set protected config")),
             }
-            if new.iter().any(|(i, _)| *i == index) {
-                return Err(failed(&given, "duplicate parameter"));
+            // Both names of a parameter may be given; then the later one counts.
+            if pairs[..at].iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                return Err(failed(name, "duplicate parameter"));
             }
-            let old = &self.values[index];
-            new.push((index, p.kind.parse_over(text, old).map_err(|why| failed(&given, &why))?));
+            indices.push(index);
+        }
+        let mut new: Vec<(usize, Value)> = Vec::with_capacity(pairs.len());
+        for (index, (name, text)) in indices.into_iter().zip(pairs) {
+            let (p, old) = (&PARAMS[index], &self.values[index]);
+            let value = p.kind.parse_over(text, old).map_err(|why| failed(name, &why))?;
+            if p.rule == Rule::Constant && value != *old {
+                return Err(failed(name, IMMUTABLE));
+            }
+            new.push((index, value));
         }
         for (index, value) in new {
             self.values[index] = value;
@@ -237,6 +274,8 @@ impl Config {
         self.lazy_eviction = self.number("lazyfree-lazy-eviction") != 0;
         self.lazy_expire = self.number("lazyfree-lazy-expire") != 0;
         self.lazy_flush = self.number("lazyfree-lazy-user-flush") != 0;
+        self.pubsub_default_open = self.text("acl-pubsub-default") == b"allchannels";
+        self.acllog_len = self.number("acllog-max-len") as usize;
         self.requirepass = self.text("requirepass").to_vec();
         self.proto_max_bulk_len = self.number("proto-max-bulk-len");
         self.query_buffer_limit = self.number("client-query-buffer-limit") as usize;
@@ -266,6 +305,17 @@ impl Config {
             b"local" => DebugAccess::Local,
             _ => DebugAccess::No,
         };
+    }
+}
+
+/// `loglevel` for a level of the log.
+const fn level_name(level: LevelFilter) -> &'static [u8] {
+    match level {
+        LevelFilter::Off => b"nothing",
+        LevelFilter::Error | LevelFilter::Warn => b"warning",
+        LevelFilter::Info => b"notice",
+        LevelFilter::Debug => b"verbose",
+        LevelFilter::Trace => b"debug",
     }
 }
 

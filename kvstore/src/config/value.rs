@@ -37,10 +37,11 @@ pub enum Value {
     OutputLimits([OutputLimit; 3]),
 }
 
-/// Reads a size: digits and one of the units that Redis takes (b, k, kb, m, mb, g, gb in any case).
-pub fn parse_memory(text: &[u8]) -> Option<i64> {
-    let digits = text.iter().take_while(|b| b.is_ascii_digit() || **b == b'-').count();
-    let factor: i64 = match text[digits..].to_ascii_lowercase().as_slice() {
+/// Reads a size: digits, or none for 0, and one of the units that Redis takes (b, k, kb, m, mb, g, gb in any case). One
+/// that is too large is the largest.
+pub fn parse_memory(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let factor: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
         b"" | b"b" => 1,
         b"k" => 1_000,
         b"kb" => 1 << 10,
@@ -50,7 +51,8 @@ pub fn parse_memory(text: &[u8]) -> Option<i64> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    parse_i64(&text[..digits])?.checked_mul(factor)
+    let digit = |n: u64, d: &u8| n.saturating_mul(10).saturating_add(u64::from(d - b'0'));
+    Some(text[..digits].iter().fold(0, digit).saturating_mul(factor))
 }
 
 /// A size for people, as INFO's `_human` fields show it.
@@ -113,7 +115,7 @@ const CLASSES: [&[&str]; 3] = [&["normal"], &["slave", "replica"], &["pubsub"]];
 
 fn parse_output_limits(text: &[u8], old: [OutputLimit; 3]) -> Result<[OutputLimit; 3], String> {
     let words: Vec<&[u8]> = text.split(|b| *b == b' ').filter(|w| !w.is_empty()).collect();
-    if words.is_empty() || !words.len().is_multiple_of(4) {
+    if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
     let mut limits = old;
@@ -122,7 +124,7 @@ fn parse_output_limits(text: &[u8], old: [OutputLimit; 3]) -> Result<[OutputLimi
         let Some(class) = class else {
             return Err("Invalid client class specified in buffer limit configuration.".into());
         };
-        let size = |w: &[u8]| parse_memory(w).filter(|n| *n >= 0).map(|n| n as u64);
+        let size = parse_memory;
         let seconds = parse_i64(group[3]).filter(|n| *n >= 0).map(|n| n as u64);
         match (size(group[1]), size(group[2]), seconds) {
             (Some(hard), Some(soft), Some(soft_seconds)) => limits[class] = OutputLimit { hard, soft, soft_seconds },
@@ -155,8 +157,7 @@ impl Kind {
                 in_range(parse_i64(text).ok_or("argument couldn't be parsed into an integer")?, low, high)
             }
             Kind::Memory(low, high) => match parse_memory(text) {
-                Some(n) if n < low || n > high => Err(format!("argument must be between {low} and {high} inclusive")),
-                Some(n) => Ok(Value::Number(n)),
+                Some(n) => in_range(i64::try_from(n).unwrap_or(i64::MIN), low, high),
                 None => Err("argument must be a memory value".into()),
             },
             Kind::Text => Ok(Value::Text(text.to_vec())),
@@ -200,7 +201,9 @@ mod tests {
         for (text, n) in [("1", 1), ("2k", 2_000), ("2Kb", 2_048), ("64mb", 64 << 20), ("1gb", 1 << 30), ("3b", 3)] {
             assert_eq!(parse_memory(text.as_bytes()), Some(n));
         }
-        for text in ["", "mb", "1tb", "1.5mb", "9999999999gb"] {
+        assert_eq!((parse_memory(b""), parse_memory(b"mb")), (Some(0), Some(0)));
+        assert_eq!(parse_memory(b"99999999999gb"), Some(u64::MAX));
+        for text in ["-1", "1tb", "1.5mb", "x"] {
             assert_eq!(parse_memory(text.as_bytes()), None, "{text}");
         }
         assert_eq!(format_memory(1023), "1023B");

@@ -92,7 +92,14 @@ impl Server {
         self.begin(&mut session);
         let args = blocked.args.args();
         if let Ok(entry) = dispatch::find(&self.core, args) {
-            self.call_again(&mut session, entry, args);
+            // The user's rules may have changed meanwhile.
+            match self.core.permit(&session.client, entry, args) {
+                Ok(()) => self.call_again(&mut session, entry, args),
+                Err(e) => {
+                    self.core.stats.error(e.code());
+                    Reply { out: &mut session.out, resp3: session.client.resp3 }.error(&e);
+                }
+            }
         }
         if self.core.wait_request.take().is_some() {
             session.client.blocked = Some(blocked);

@@ -105,11 +105,17 @@ impl Server {
     #[inline]
     fn check(&mut self, client: &mut Client, entry: Entry, args: Args<'_>) -> Result<Verdict, Error> {
         let command = entry.command;
-        if !client.authenticated && !command.has(flag::NO_AUTH) {
-            return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
-        }
         if command.has(flag::PROTECTED) && !self.core.config.debug_command.allows(client.peer) {
             return self.rejected(entry, Error::Fixed(crate::commands::debug::NOT_ALLOWED));
+        }
+        if !command.has(flag::NO_AUTH) && self.core.must_authenticate(client) {
+            return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
+        }
+        if client.multi.is_some() && command.has(flag::NO_MULTI) {
+            return self.rejected(entry, Error::Fixed("ERR Command not allowed inside a transaction"));
+        }
+        if let Err(e) = self.core.permit(client, entry, args) {
+            return self.rejected(entry, e);
         }
         if grows(client, command) && self.core.over_maxmemory() {
             let room = self.make_room();
@@ -128,9 +134,6 @@ impl Server {
         }
         if client.is_plain() && self.core.pause.until_us == 0 {
             return Ok(Verdict::Run);
-        }
-        if client.multi.is_some() && command.has(flag::NO_MULTI) {
-            return self.rejected(entry, Error::Fixed("ERR Command not allowed inside a transaction"));
         }
         if client.is_subscribed() && !client.resp3 && !allowed_when_subscribed(command) {
             let e = error_text!(
@@ -197,27 +200,16 @@ impl Server {
 /// The command that the arguments name, with the right number of them.
 #[inline]
 pub fn find(core: &Core, args: Args<'_>) -> Result<Entry, Error> {
-    let Some(mut entry) = core.index.find(args.get(0)) else { return Err(unknown_command(args)) };
-    if !entry.command.subcommands.is_empty() && args.len() > 1 {
-        let sub = args.get(1);
-        let position = entry.command.subcommands.iter().position(|s| s.name.as_bytes().eq_ignore_ascii_case(sub));
-        match position {
-            Some(i) => {
-                entry = Entry {
-                    command: &entry.command.subcommands[i],
-                    container: Some(entry.command),
-                    number: entry.number + 1 + i,
-                }
-            }
-            None => {
-                return Err(error_text!(
-                    "ERR unknown subcommand '{}'. Try {} HELP.",
-                    text::printable(sub, 128),
-                    entry.command.name.to_ascii_uppercase()
-                ));
-            }
-        }
-    }
+    let Some(entry) = lookup(core, args) else {
+        return Err(match core.index.find(args.get(0)) {
+            None => unknown_command(args),
+            Some(entry) => error_text!(
+                "ERR unknown subcommand '{}'. Try {} HELP.",
+                text::printable(args.get(1), 128),
+                entry.command.name.to_ascii_uppercase()
+            ),
+        });
+    };
     if !entry.command.arity_fits(args.len()) || entry.command.run.is_none() {
         return Err(error_text!("ERR wrong number of arguments for '{}' command", entry.full_name()));
     }
@@ -232,6 +224,18 @@ fn grows(client: &Client, command: &Command) -> bool {
         "discard" | "reset" | "quit" => false,
         _ => true,
     }
+}
+
+/// The command that the arguments name, whatever their number; of a container the subcommand, if there is a second word.
+#[inline]
+pub fn lookup(core: &Core, args: Args<'_>) -> Option<Entry> {
+    let entry = core.index.find(args.get(0))?;
+    if entry.command.subcommands.is_empty() || args.len() < 2 {
+        return Some(entry);
+    }
+    let sub = args.get(1);
+    let i = entry.command.subcommands.iter().position(|s| s.name.as_bytes().eq_ignore_ascii_case(sub))?;
+    Some(Entry { command: &entry.command.subcommands[i], container: Some(entry.command), number: entry.number + 1 + i })
 }
 
 fn unknown_command(args: Args<'_>) -> Error {
@@ -304,7 +308,7 @@ fn took(ctx: &mut Ctx<'_>, entry: Entry, us: u64) {
         ctx.core.slow_command(ctx.client, ctx.args, us);
     }
     let threshold = ctx.core.config.latency_threshold_ms;
-    if threshold != 0 && us >= threshold * 1000 {
+    if threshold != 0 && us >= threshold.saturating_mul(1000) {
         ctx.core.latency_event("command", us / 1000);
     }
 }

@@ -110,7 +110,10 @@ impl Server {
 
     #[inline]
     fn limits(&self, session: &Session) -> Limits {
-        Limits { max_bulk: self.core.config.proto_max_bulk_len, auth_required: !session.client.authenticated }
+        Limits {
+            max_bulk: self.core.config.proto_max_bulk_len,
+            auth_required: self.core.must_authenticate(&session.client),
+        }
     }
 
     /// Carries out the commands in a slice that begins with one; keeps what is not complete.

@@ -147,7 +147,7 @@ impl Server {
             return;
         }
         self.next_session_check_us = now + SESSIONS_EVERY_US;
-        let timeout_us = self.core.config.timeout_s * 1_000_000;
+        let timeout_us = self.core.config.timeout_s.saturating_mul(1_000_000);
         for id in self.core.clients.ids() {
             let Some(s) = self.core.clients.get(id) else { continue };
             let c = &s.client;

@@ -13,6 +13,7 @@ mod room;
 #[cfg(test)]
 mod tests;
 
+use crate::acl::{Acl, UserId};
 use crate::commands::table::Index;
 use crate::config::Config;
 use crate::core::{Core, Pause, ReplyBuffers, ServerEvent};
@@ -43,7 +44,7 @@ pub struct Setup<'a> {
     pub identity: Identity,
     /// Seed of everything random and of the keyed hash. Must not be guessable by clients.
     pub seed: u64,
-    /// Parameters that are not to have their default.
+    /// Parameters that are not to have their default; `user` stands for a user of ACL: its name and rules.
     pub config: &'a [(&'a str, &'a str)],
     /// Monotonic time, in us.
     pub now_us: u64,
@@ -79,13 +80,22 @@ impl Server {
     pub fn new(setup: Setup<'_>) -> Result<Self, Error> {
         let mut rng = Rng::new(setup.seed);
         let hashing = Hashing::new(rng.next_u64());
-        let config = Config::new(hashing, setup.config.iter().copied())?;
+        let (users, parameters): (Vec<_>, Vec<_>) = setup.config.iter().copied().partition(|(name, _)| *name == "user");
+        let config = Config::new(hashing, parameters)?;
+        let mut acl = Acl::new(&config);
+        for (_, line) in users {
+            acl.load(&config, line)?;
+        }
+        if setup.config.iter().any(|(name, _)| name.eq_ignore_ascii_case("loglevel")) {
+            log::set_max_level(config.log_level());
+        }
         let databases = config.get("databases").and_then(|d| d.parse().ok()).unwrap_or(crate::keyspace::DATABASES);
         let (run_id, replication_id) = (rng.hex_id(), rng.hex_id());
         let mut keyspace = Keyspace::new(hashing, databases, rng.next_u64());
         keyspace.configure(&config);
         keyspace.set_now(setup.unix_us / 1000);
         let core = Core {
+            acl,
             config,
             clients: Default::default(),
             stats: Stats::new(),
@@ -156,7 +166,7 @@ impl Server {
         self.core.stats.connections += 1;
         let id = self.core.next_client_id;
         self.core.next_client_id += 1;
-        let client = Client {
+        let mut client = Client {
             id,
             handle: self.core.clients.reserve(),
             peer,
@@ -166,7 +176,9 @@ impl Server {
             lib_ver: Vec::new(),
             db: 0,
             resp3: false,
-            authenticated: self.core.config.requirepass.is_empty(),
+            user: UserId::DEFAULT,
+            authenticated: false,
+            unrestricted: false,
             fate: Fate::Open,
             reply_mode: ReplyMode::On,
             no_evict: false,
@@ -190,6 +202,7 @@ impl Server {
             listed: false,
             held: false,
         };
+        self.core.become_default(&mut client);
         let session = Session {
             client,
             out: Output::new(self.core.output_limit()),

@@ -10,6 +10,9 @@ pub fn is_secret(args: Args<'_>, at: usize) -> bool {
         at > 0
     } else if args.is(0, "HELLO") {
         auth(at.saturating_sub(1)) || auth(at.saturating_sub(2))
+    } else if args.is(0, "ACL") {
+        let all = args.is(1, "SETUSER") || args.is(1, "DELUSER");
+        (at >= 2 && all) || (at == 2 && args.is(1, "GETUSER"))
     } else {
         at == 3 && args.is(0, "CONFIG") && args.is(1, "SET") && args.is(2, "requirepass")
     }

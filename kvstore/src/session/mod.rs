@@ -4,6 +4,7 @@ pub mod args;
 pub mod output;
 pub mod parser;
 
+use crate::acl::UserId;
 use crate::blocking::Blocked;
 use crate::command::Command;
 use alloc::boxed::Box;
@@ -117,8 +118,12 @@ pub struct Client {
     pub db: usize,
     /// Whether it speaks RESP3.
     pub resp3: bool,
+    /// Whose it is.
+    pub user: UserId,
     /// Whether it need not authenticate (any more).
     pub authenticated: bool,
+    /// Whether it has authenticated as a user that may do everything. [`Core`](crate::core::Core) keeps it true.
+    pub unrestricted: bool,
     /// What is to become of its connection.
     pub fate: Fate,
     /// CLIENT REPLY.
@@ -177,7 +182,7 @@ impl Client {
         self.multi.is_none()
             && self.subscriptions.is_none()
             && matches!(self.reply_mode, ReplyMode::On)
-            && self.authenticated
+            && self.unrestricted
             && !self.monitor
     }
 

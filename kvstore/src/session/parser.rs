@@ -8,6 +8,7 @@ use super::output::Shared;
 use crate::error::Error;
 use crate::error_text;
 use crate::number::parse_i64;
+use crate::text::{is_space, quoted_word};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -433,17 +434,16 @@ impl Parser {
     /// Splits a line into words with shell-like quotes, as Redis's `sdssplitargs` does.
     fn split_words(&mut self, line: &[u8], offset: usize) -> Result<(), Error> {
         let unbalanced = Error::Fixed("ERR Protocol error: unbalanced quotes in request");
-        let space = |b: u8| b.is_ascii_whitespace() || b == 0x0b;
         let mut at = 0;
         loop {
-            while at < line.len() && space(line[at]) {
+            while at < line.len() && is_space(line[at]) {
                 at += 1;
             }
             // A NUL ends the line there, as it ends a C string.
             if at >= line.len() || line[at] == 0 {
                 return Ok(());
             }
-            let len = line[at..].iter().position(|&b| space(b) || b == 0).unwrap_or(line.len() - at);
+            let len = line[at..].iter().position(|&b| is_space(b) || b == 0).unwrap_or(line.len() - at);
             if !line[at..at + len].iter().any(|b| matches!(b, b'"' | b'\'')) {
                 if !self.push_span(Span::new(offset + at, len)) {
                     return Err(Error::OutOfMemory);
@@ -459,60 +459,6 @@ impl Parser {
                 return Err(Error::OutOfMemory);
             }
         }
-    }
-}
-
-/// A word with quotes from `at` on, and where it ends. None: the quotes are not balanced.
-fn quoted_word(line: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
-    #[derive(PartialEq)]
-    enum In {
-        Plain,
-        Double,
-        Single,
-    }
-    let mut word = Vec::new();
-    let mut state = In::Plain;
-    // After a closing quote there must be a space or the end.
-    let closed = |next: Option<&u8>| next.is_none_or(|b| b.is_ascii_whitespace() || *b == 0x0b || *b == 0);
-    loop {
-        let byte = line.get(at).copied().filter(|&b| b != 0);
-        match (&state, byte) {
-            (In::Plain, None) => return Some((word, at)),
-            (_, None) => return None,
-            (In::Plain, Some(b)) if b.is_ascii_whitespace() || b == 0x0b => return Some((word, at)),
-            (In::Plain, Some(b'"')) => state = In::Double,
-            (In::Plain, Some(b'\'')) => state = In::Single,
-            (In::Double, Some(b'"')) | (In::Single, Some(b'\'')) => {
-                return if closed(line.get(at + 1)) { Some((word, at + 1)) } else { None };
-            }
-            (In::Double, Some(b'\\')) => {
-                let hex = |i: usize| line.get(at + i).and_then(|&b| (b as char).to_digit(16));
-                if line.get(at + 1) == Some(&b'x')
-                    && let (Some(high), Some(low)) = (hex(2), hex(3))
-                {
-                    word.push((high * 16 + low) as u8);
-                    at += 3;
-                } else if let Some(&escaped) = line.get(at + 1) {
-                    at += 1;
-                    word.push(match escaped {
-                        b'n' => b'\n',
-                        b'r' => b'\r',
-                        b't' => b'\t',
-                        b'b' => 8,
-                        b'a' => 7,
-                        other => other,
-                    });
-                } else {
-                    word.push(b'\\');
-                }
-            }
-            (In::Single, Some(b'\\')) if line.get(at + 1) == Some(&b'\'') => {
-                at += 1;
-                word.push(b'\'');
-            }
-            (_, Some(b)) => word.push(b),
-        }
-        at += 1;
     }
 }
 

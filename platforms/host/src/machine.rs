@@ -2,6 +2,8 @@
 
 use barium_heap::host::ProcessHeap;
 use barium_kvstore::machine::{Identity, Machine};
+use std::fs::File;
+use std::io::Read;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The two clocks.
@@ -67,6 +69,10 @@ impl Machine for Linux {
     }
     fn monotonic_us(&self) -> u64 {
         self.clock.monotonic_us()
+    }
+    fn fill_random(&self, out: &mut [u8]) {
+        let read = File::open("/dev/urandom").and_then(|mut f| f.read_exact(out));
+        read.expect("/dev/urandom gives random bytes");
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::format;
 
 use barium_kernel::boot::Machine as Board;
-use barium_kernel::{clock, memory};
+use barium_kernel::{clock, entropy, memory};
 use barium_kvstore::machine::{Identity, Machine};
 
 use crate::budget::Budget;
@@ -40,6 +40,10 @@ impl Machine for Kernel {
 
     fn monotonic_us(&self) -> u64 {
         clock::now_ns() / 1000
+    }
+
+    fn fill_random(&self, out: &mut [u8]) {
+        entropy::fill(out);
     }
 }
 

@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[Command {
 pub const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
 
 /// The greatest element size from which on lists can be told to keep elements in nodes of their own, in bytes.
-const MAX_PACKED_THRESHOLD: i64 = (1 << 32) - (1 << 20);
+const MAX_PACKED_THRESHOLD: u64 = (1 << 32) - (1 << 20);
 
 fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     match (ctx.arg(1).to_ascii_lowercase().as_slice(), ctx.argc()) {
@@ -100,7 +100,7 @@ fn wait_until(until_us: Option<u64>) -> WaitRequest {
 /// Sets the size from which on an element of a list gets a node of its own.
 fn packed_threshold(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let bytes = parse_memory(ctx.arg(2))
-        .filter(|n| (0..=MAX_PACKED_THRESHOLD).contains(n))
+        .filter(|n| *n <= MAX_PACKED_THRESHOLD)
         .ok_or(Error::Fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
     ctx.core.config.list_limit = ctx.core.config.list_limit.with_packed_threshold(bytes as u32);
     Ok(())
