@@ -1,14 +1,15 @@
 //! What a key holds.
 
+use crate::encoding::{Intset, inline};
 use crate::error::Error;
 use crate::session::output::Shared;
-use crate::types::hash::Hash;
+use crate::types::hash::{self, Fields, HashRef};
 use crate::types::list::List;
-use crate::types::set::Set;
+use crate::types::set::{self, Members, SetRef};
 use crate::types::stream::Stream;
-use crate::types::zset::ZSet;
+use crate::types::zset::{Tree, ZSetRef};
 use alloc::boxed::Box;
-use barium_cell::{Record, View};
+use barium_cell::{OutOfMemory, Record, View};
 
 /// A key with its value, deadline (Unix time, in ms) and access clock.
 pub type Item = Record<Object>;
@@ -24,17 +25,17 @@ pub enum Object {
     Str(Shared),
     /// A list.
     List(List),
-    /// A set.
-    Set(Set),
-    /// A sorted set.
-    ZSet(ZSet),
-    /// A hash.
-    Hash(Hash),
+    /// A set that is too large for its record.
+    Set(Box<Members>),
+    /// A sorted set that is too large for its record.
+    ZSet(Box<Tree>),
+    /// A hash that is too large for its record.
+    Hash(Box<Fields>),
     /// A stream.
     Stream(Box<Stream>),
 }
 
-/// Type of a value. The numbers are the records' tags.
+/// Type of a value. The numbers are the records' tags; [`INTSET`] is one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Type {
@@ -54,6 +55,11 @@ pub enum Type {
     Stream = 6,
 }
 
+/// Tag of a set that lies in its record as an intset; as a listpack its tag is that of its type.
+pub const INTSET: u8 = 7;
+const LISTPACK_HASH: u8 = Type::Hash as u8;
+const LISTPACK_ZSET: u8 = Type::ZSet as u8;
+
 impl Type {
     /// The name that TYPE gives.
     pub const fn name(self) -> &'static str {
@@ -70,7 +76,7 @@ impl Type {
 
 impl core::fmt::Debug for Object {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}({})", self.encoding(), self.len())
+        write!(f, "{}({})", self.encoding(), self.elements())
     }
 }
 
@@ -88,7 +94,7 @@ impl Object {
     }
 
     /// Number of elements; 1 for a string. Of a stream it is the number of parts that freeing it takes.
-    pub fn len(&self) -> usize {
+    pub fn elements(&self) -> usize {
         match self {
             Object::Str(_) => 1,
             Object::List(v) => v.len(),
@@ -99,19 +105,13 @@ impl Object {
         }
     }
 
-    /// Whether it is a collection without elements, which cannot stay. (A stream without entries can.)
-    pub fn is_empty(&self) -> bool {
-        !matches!(self, Object::Stream(_)) && self.len() == 0
-    }
-
     /// The name that OBJECT ENCODING gives.
     pub fn encoding(&self) -> &'static str {
         match self {
             Object::Str(_) => "raw",
             Object::List(v) => v.encoding(),
-            Object::Set(v) => v.encoding(),
-            Object::ZSet(v) => v.encoding(),
-            Object::Hash(v) => v.encoding(),
+            Object::Set(_) | Object::Hash(_) => "hashtable",
+            Object::ZSet(_) => "skiplist",
             Object::Stream(_) => "stream",
         }
     }
@@ -122,9 +122,9 @@ impl Object {
             + match self {
                 Object::Str(s) => s.capacity() + size_of::<Shared>() * 3,
                 Object::List(v) => v.memory_usage(),
-                Object::Set(v) => v.memory_usage(),
-                Object::ZSet(v) => v.memory_usage(),
-                Object::Hash(v) => v.memory_usage(),
+                Object::Set(v) => set::memory_usage(v),
+                Object::ZSet(v) => size_of::<Tree>() + v.memory_usage(),
+                Object::Hash(v) => hash::memory_usage(v),
                 Object::Stream(v) => size_of::<Stream>() + v.memory_usage(),
             }
     }
@@ -134,9 +134,9 @@ impl Object {
         Ok(match self {
             Object::Str(s) => Object::Str(s.clone()),
             Object::List(v) => Object::List(v.try_clone()?),
-            Object::Set(v) => Object::Set(v.try_clone()?),
-            Object::ZSet(v) => Object::ZSet(v.try_clone()?),
-            Object::Hash(v) => Object::Hash(v.try_clone()?),
+            Object::Set(v) => Object::Set(Box::new(set::try_clone(v)?)),
+            Object::ZSet(v) => Object::ZSet(Box::new(v.try_clone()?)),
+            Object::Hash(v) => Object::Hash(Box::new(hash::try_clone(v)?)),
             Object::Stream(v) => Object::Stream(Box::new(v.try_clone()?)),
         })
     }
@@ -146,9 +146,9 @@ impl Object {
         match self {
             Object::Str(_) => true,
             Object::List(v) => v.free_step(n),
-            Object::Set(v) => v.free_step(n),
+            Object::Set(v) => v.free_step(n) == 0 || v.is_empty(),
             Object::ZSet(v) => v.free_step(n),
-            Object::Hash(v) => v.free_step(n),
+            Object::Hash(v) => v.free_step(n) == 0 || v.is_empty(),
             Object::Stream(v) => v.free_step(n),
         }
     }
@@ -198,8 +198,27 @@ impl<'a> Str<'a> {
     }
 }
 
+/// A value, wherever it lies.
+#[derive(Clone, Copy)]
+pub enum Value<'a> {
+    /// A string.
+    Str(Str<'a>),
+    /// A list.
+    List(&'a List),
+    /// A set.
+    Set(SetRef<'a>),
+    /// A sorted set.
+    ZSet(ZSetRef<'a>),
+    /// A hash.
+    Hash(HashRef<'a>),
+    /// A stream.
+    Stream(&'a Stream),
+}
+
 /// Views on an [`Item`].
 pub trait ItemExt {
+    /// The value.
+    fn value(&self) -> Value<'_>;
     /// Type of the value.
     fn type_of(&self) -> Type;
     /// The value as a string, if it is one.
@@ -208,17 +227,36 @@ pub trait ItemExt {
     fn encoding(&self) -> &'static str;
     /// Bytes that key and value take.
     fn memory_usage(&self) -> usize;
-    /// Number of elements; 1 for a string.
+    /// Number of elements; 1 for a string. Of a stream it is the number of parts that freeing it takes.
     fn elements(&self) -> usize;
 }
 
 impl ItemExt for Item {
+    fn value(&self) -> Value<'_> {
+        match self.view() {
+            View::Bytes(b) => Value::Str(Str::Bytes(b)),
+            View::Int(n) => Value::Str(Str::Int(n)),
+            View::Packed(bytes) => match self.tag() {
+                INTSET => Value::Set(SetRef::Intset(Intset::new(bytes))),
+                LISTPACK_HASH => Value::Hash(HashRef::Listpack(inline::entries(bytes))),
+                LISTPACK_ZSET => Value::ZSet(ZSetRef::Listpack(inline::entries(bytes))),
+                _ => Value::Set(SetRef::Listpack(inline::entries(bytes))),
+            },
+            View::Object(Object::Str(s)) => Value::Str(Str::Shared(s)),
+            View::Object(Object::List(v)) => Value::List(v),
+            View::Object(Object::Set(v)) => Value::Set(SetRef::Table(v)),
+            View::Object(Object::ZSet(v)) => Value::ZSet(ZSetRef::Tree(v)),
+            View::Object(Object::Hash(v)) => Value::Hash(HashRef::Table(v)),
+            View::Object(Object::Stream(v)) => Value::Stream(v),
+        }
+    }
+
     fn type_of(&self) -> Type {
         match self.tag() {
             0 => Type::String,
             1 => Type::RawString,
             2 => Type::List,
-            3 => Type::Set,
+            3 | INTSET => Type::Set,
             4 => Type::ZSet,
             5 => Type::Hash,
             _ => Type::Stream,
@@ -231,7 +269,7 @@ impl ItemExt for Item {
             View::Bytes(b) => Some(Str::Bytes(b)),
             View::Int(n) => Some(Str::Int(n)),
             View::Object(Object::Str(s)) => Some(Str::Shared(s)),
-            View::Object(_) => None,
+            View::Object(_) | View::Packed(_) => None,
         }
     }
 
@@ -240,6 +278,8 @@ impl ItemExt for Item {
             View::Int(_) => "int",
             View::Bytes(b) if b.len() <= EMBSTR_MAX && self.type_of() == Type::String => "embstr",
             View::Bytes(_) => "raw",
+            View::Packed(_) if self.tag() == INTSET => "intset",
+            View::Packed(_) => "listpack",
             View::Object(o) => o.encoding(),
         }
     }
@@ -249,11 +289,40 @@ impl ItemExt for Item {
     }
 
     fn elements(&self) -> usize {
-        if let View::Object(o) = self.view() { o.len() } else { 1 }
+        match self.value() {
+            Value::Str(_) => 1,
+            Value::List(v) => v.len(),
+            Value::Set(v) => v.len(),
+            Value::ZSet(v) => v.len(),
+            Value::Hash(v) => v.len(),
+            Value::Stream(v) => v.parts(),
+        }
     }
 }
 
-/// Boxes an object, or says that there is no memory. (A fixed small size: the heap's reserve covers it.)
+/// A copy of a value under another key, without deadline and clock. A long string is shared until one of the two changes.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn copy_of(item: &Item, key: &[u8]) -> Result<Item, Error> {
+    Ok(match item.view() {
+        View::Bytes(b) => Record::with_bytes(key, item.tag(), b)?,
+        View::Packed(b) => Record::with_packed(key, item.tag(), b)?,
+        View::Int(n) => Record::with_int(key, item.tag(), n)?,
+        View::Object(o) => Record::with_object(key, item.tag(), boxed(o.try_clone()?))?,
+    })
+}
+
+/// An item without a key, until it is put at one.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn item_of(object: Object) -> Result<Item, OutOfMemory> {
+    let tag = object.type_of() as u8;
+    Record::with_object(&[], tag, boxed(object))
+}
+
+/// Boxes an object. (A fixed small size: the heap's reserve covers it.)
 pub fn boxed(object: Object) -> Box<Object> {
     Box::new(object)
 }

@@ -158,7 +158,7 @@ fn restore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             };
             ctx.keys.set_string(key, NewStr::Shared(&Arc::new(text)), false)?;
         }
-        Loaded::Object(object) => ctx.keys.set_object(key, object)?,
+        Loaded::Item(item) => ctx.keys.put(key, item)?,
     }
     if let Some(at) = deadline {
         ctx.keys.set_deadline(key, Some(at))?;

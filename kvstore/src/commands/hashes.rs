@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::keyspace::event;
 use crate::number::{I64_CHARS, LongDouble, format_i64};
 use crate::reply::Reply;
-use crate::types::hash::Hash;
+use crate::types::hash::{HashRef, new_hash};
 
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
@@ -262,7 +262,7 @@ fn set_pairs(ctx: &mut Ctx<'_>) -> Result<usize, Error> {
         return Err(ctx.wrong_arity());
     }
     let (key, limits, args) = (ctx.arg(1), ctx.hash_limits(), ctx.args);
-    let hash = ctx.keys.hash_or_new(key, Hash::new)?;
+    let mut hash = ctx.keys.hash_or_new(key, new_hash)?;
     let mut outcome = hash.prepare(args.iter_from(2), &limits);
     let mut new = 0;
     for i in (2..args.len()).step_by(2) {
@@ -287,7 +287,7 @@ fn finish<T>(
     if outcome.is_ok() {
         ctx.keys.modified_by(key, changes);
         ctx.keys.notify(event::HASH, name, key);
-    } else if ctx.keys.hash(key).is_ok_and(|h| h.is_some_and(Hash::is_empty)) {
+    } else if ctx.keys.hash(key).is_ok_and(|h| h.is_some_and(HashRef::is_empty)) {
         ctx.keys.remove(key);
     }
     outcome
@@ -307,8 +307,8 @@ fn hmset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn hsetnx(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (key, field, value, limits) = (ctx.arg(1), ctx.arg(2), ctx.arg(3), ctx.hash_limits());
-    let hash = ctx.keys.hash_or_new(key, Hash::new)?;
-    if hash.contains(field) {
+    let mut hash = ctx.keys.hash_or_new(key, new_hash)?;
+    if hash.view().contains(field) {
         ctx.reply.int(0);
         return Ok(());
     }
@@ -342,12 +342,12 @@ fn hmget(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn hdel(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let key = ctx.arg(1);
-    let Some(hash) = ctx.keys.hash_mut(key)? else {
+    let Some(mut hash) = ctx.keys.hash_mut(key)? else {
         ctx.reply.int(0);
         return Ok(());
     };
     let removed = ctx.args.iter_from(2).filter(|field| hash.remove(field)).count();
-    let empty = hash.is_empty();
+    let empty = hash.view().is_empty();
     if removed > 0 {
         ctx.keys.modified_by(key, removed);
         ctx.keys.notify(event::HASH, "hdel", key);
@@ -361,7 +361,7 @@ fn hdel(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn hlen(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let len = ctx.keys.hash(ctx.args.get(1))?.map_or(0, Hash::len);
+    let len = ctx.keys.hash(ctx.args.get(1))?.map_or(0, HashRef::len);
     ctx.reply.count(len);
     Ok(())
 }
@@ -382,22 +382,22 @@ fn hexists(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn hkeys(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let hash = ctx.keys.hash(ctx.args.get(1))?;
-    ctx.reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(field, _)| ctx.reply.entry(field));
+    ctx.reply.array(hash.map_or(0, HashRef::len));
+    hash.into_iter().flat_map(HashRef::iter).for_each(|(field, _)| ctx.reply.entry(field));
     Ok(())
 }
 
 fn hvals(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let hash = ctx.keys.hash(ctx.args.get(1))?;
-    ctx.reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| ctx.reply.entry(value));
+    ctx.reply.array(hash.map_or(0, HashRef::len));
+    hash.into_iter().flat_map(HashRef::iter).for_each(|(_, value)| ctx.reply.entry(value));
     Ok(())
 }
 
 fn hgetall(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let hash = ctx.keys.hash(ctx.args.get(1))?;
-    ctx.reply.map(hash.map_or(0, Hash::len));
-    for (field, value) in hash.into_iter().flat_map(Hash::iter) {
+    ctx.reply.map(hash.map_or(0, HashRef::len));
+    for (field, value) in hash.into_iter().flat_map(HashRef::iter) {
         ctx.reply.entry(field);
         ctx.reply.entry(value);
     }
@@ -407,8 +407,8 @@ fn hgetall(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn hincrby(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (key, field, limits) = (ctx.arg(1), ctx.arg(2), ctx.hash_limits());
     let increment = ctx.int(3)?;
-    let hash = ctx.keys.hash_or_new(key, Hash::new)?;
-    let old = match hash.get(field) {
+    let mut hash = ctx.keys.hash_or_new(key, new_hash)?;
+    let old = match hash.view().get(field) {
         Some(value) => value.as_int().ok_or(Error::Fixed("ERR hash value is not an integer"))?,
         None => 0,
     };
@@ -425,8 +425,8 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if increment.is_infinite() {
         return Err(Error::Fixed("ERR value is NaN or Infinity"));
     }
-    let hash = ctx.keys.hash_or_new(key, Hash::new)?;
-    let old = match hash.get(field) {
+    let mut hash = ctx.keys.hash_or_new(key, new_hash)?;
+    let old = match hash.view().get(field) {
         Some(value) => {
             LongDouble::parse(value.bytes(&mut [0; I64_CHARS])).ok_or(Error::Fixed("ERR hash value is not a float"))?
         }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::sets::reply_members;
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::encoding::listpack::Entry;
@@ -9,9 +10,9 @@ use crate::error::Error;
 use crate::keyspace::{Keys, event};
 use crate::reply::Aggregate;
 use crate::session::args::Args;
-use crate::types::set::{Set, SetLimits};
-use crate::value::Object;
-use barium_cell::{OutOfMemory, View};
+use crate::types::set::{SetLimits, SetMut, SetRef, new_intset, new_listpack};
+use crate::value::{Item, ItemExt};
+use barium_cell::OutOfMemory;
 
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
@@ -145,32 +146,25 @@ fn gather<'k>(
     keys: &'k mut Keys<'_>,
     args: Args<'_>,
     range: core::ops::Range<usize>,
-) -> Result<Vec<Option<&'k Set>>, Error> {
+) -> Result<Vec<Option<SetRef<'k>>>, Error> {
     for i in range.clone() {
         // Counts the lookup, checks the type, and removes a key whose time has come.
         keys.set(args.get(i))?;
     }
     let table = &keys.db().table;
-    Ok(range
-        .map(|i| match table.get(args.get(i))?.view() {
-            View::Object(Object::Set(set)) => Some(set),
-            _ => None,
-        })
-        .collect())
+    Ok(range.map(|i| SetRef::of(table.get(args.get(i))?)).collect())
 }
 
 /// Visits the members that all of `sets` have, in the order of the smallest set, until `each` says stop.
 fn intersect<'k>(
-    sets: &mut [&'k Set],
-    mut each: impl FnMut(&'k Set, Entry<'k>) -> Result<bool, OutOfMemory>,
+    sets: &mut [SetRef<'k>],
+    mut each: impl FnMut(Entry<'k>) -> Result<bool, OutOfMemory>,
 ) -> Result<(), OutOfMemory> {
     // Stable, so that equal sizes stay in the order given.
     sets.sort_by_key(|set| set.len());
     let Some((&smallest, others)) = sets.split_first() else { return Ok(()) };
     for member in smallest.iter() {
-        if others.iter().all(|set| core::ptr::eq(*set, smallest) || set.contains_entry(member))
-            && !each(smallest, member)?
-        {
+        if others.iter().all(|set| set.is(smallest) || set.contains_entry(member)) && !each(member)? {
             break;
         }
     }
@@ -179,8 +173,10 @@ fn intersect<'k>(
 
 fn smembers(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let set = ctx.keys.set(ctx.args.get(1))?;
-    ctx.reply.set(set.map_or(0, Set::len));
-    set.into_iter().flat_map(Set::iter).for_each(|member| ctx.reply.entry(member));
+    match set {
+        Some(set) => reply_members(&mut ctx.reply, set),
+        None => ctx.reply.set(0),
+    }
     Ok(())
 }
 
@@ -192,7 +188,7 @@ fn sinter(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     };
     let at = ctx.reply.defer();
     let mut n = 0;
-    intersect(&mut sets, |_, member| {
+    intersect(&mut sets, |member| {
         ctx.reply.entry(member);
         n += 1;
         Ok(true)
@@ -218,7 +214,7 @@ fn sintercard(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let sets = gather(&mut ctx.keys, ctx.args, 2..numkeys + 2)?;
     let mut n = 0;
     if let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() {
-        intersect(&mut sets, |_, _| {
+        intersect(&mut sets, |_| {
             n += 1;
             Ok(n != limit)
         })?;
@@ -228,42 +224,45 @@ fn sintercard(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 /// The intersection as a new set, in the encoding that Redis gives it.
-fn intersection(mut sets: Vec<&Set>, limits: &SetLimits) -> Result<Set, OutOfMemory> {
+fn intersection(mut sets: Vec<SetRef<'_>>, limits: &SetLimits) -> Result<Item, OutOfMemory> {
     sets.sort_by_key(|set| set.len());
     let from_intset = sets.first().is_some_and(|set| set.as_intset().is_some());
-    let mut result = if from_intset { Set::new() } else { Set::new_listpack() };
+    let mut item = if from_intset { new_intset(&[])? } else { new_listpack(&[])? };
+    let Some(mut result) = SetMut::of(&mut item) else { return Ok(item) };
     let mut only_integers = true;
-    intersect(&mut sets, |_, member| {
+    intersect(&mut sets, |member| {
         only_integers = only_integers && member.as_int().is_some();
         result.add_entry(member, limits)?;
         Ok(true)
     })?;
     if only_integers {
-        result.integers_to_intset(limits);
+        result.integers_to_intset(limits)?;
     }
-    Ok(result)
+    Ok(item)
 }
 
-fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Result<Set, OutOfMemory> {
-    let mut result = Set::new();
+fn union(sets: &[Option<SetRef<'_>>], limits: &SetLimits) -> Result<Item, OutOfMemory> {
+    let mut item = new_intset(&[])?;
+    let Some(mut result) = SetMut::of(&mut item) else { return Ok(item) };
     for member in sets.iter().flatten().flat_map(|set| set.iter()) {
         result.add_entry(member, limits)?;
     }
-    Ok(result)
+    Ok(item)
 }
 
 /// The members of the first set that no other has.
-fn difference(mut sets: Vec<Option<&Set>>, limits: &SetLimits) -> Result<Set, OutOfMemory> {
-    let mut result = Set::new();
-    let Some((&mut Some(first), others)) = sets.split_first_mut() else { return Ok(result) };
-    if others.iter().flatten().any(|set| core::ptr::eq(*set, first)) {
-        return Ok(result);
+fn difference(mut sets: Vec<Option<SetRef<'_>>>, limits: &SetLimits) -> Result<Item, OutOfMemory> {
+    let mut item = new_intset(&[])?;
+    let Some((&mut Some(first), others)) = sets.split_first_mut() else { return Ok(item) };
+    if others.iter().flatten().any(|set| set.is(first)) {
+        return Ok(item);
     }
+    let Some(mut result) = SetMut::of(&mut item) else { return Ok(item) };
     let existing = 1 + others.iter().flatten().count();
     let total: usize = first.len() + others.iter().flatten().map(|set| set.len()).sum::<usize>();
     if first.len() * existing / 2 <= total {
         // Few lookups: ask the largest sets first whether they have a member.
-        others.sort_by_key(|set| core::cmp::Reverse(set.map_or(0, Set::len)));
+        others.sort_by_key(|set| core::cmp::Reverse(set.map_or(0, SetRef::len)));
         for member in first.iter() {
             if !others.iter().flatten().any(|set| set.contains_entry(member)) {
                 result.add_entry(member, limits)?;
@@ -274,7 +273,7 @@ fn difference(mut sets: Vec<Option<&Set>>, limits: &SetLimits) -> Result<Set, Ou
             result.add_entry(member, limits)?;
         }
         for set in others.iter().flatten() {
-            if result.is_empty() {
+            if result.view().is_empty() {
                 break;
             }
             for member in set.iter() {
@@ -282,21 +281,22 @@ fn difference(mut sets: Vec<Option<&Set>>, limits: &SetLimits) -> Result<Set, Ou
             }
         }
     }
-    Ok(result)
+    Ok(item)
 }
 
 /// Replies with a set that was made for this.
-fn reply_set(ctx: &mut Ctx<'_>, set: &Set) {
-    ctx.reply.set(set.len());
-    set.iter().for_each(|member| ctx.reply.entry(member));
+fn reply_set(ctx: &mut Ctx<'_>, item: &Item) {
+    if let Some(set) = SetRef::of(item) {
+        reply_members(&mut ctx.reply, set);
+    }
 }
 
 /// Puts a result at the key of argument 1, or removes that key if the result is empty.
-fn store(ctx: &mut Ctx<'_>, set: Set, name: &'static str) -> Result<(), Error> {
+fn store(ctx: &mut Ctx<'_>, set: Item, name: &'static str) -> Result<(), Error> {
     let destination = ctx.arg(1);
-    let len = set.len();
+    let len = set.elements();
     if len > 0 {
-        ctx.keys.set_object(destination, Object::Set(set))?;
+        ctx.keys.put(destination, set)?;
         ctx.keys.modified(destination);
         ctx.keys.notify(event::SET, name, destination);
     } else if ctx.keys.remove(destination) {
@@ -312,7 +312,7 @@ fn sinterstore(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let sets = gather(&mut ctx.keys, ctx.args, 2..ctx.args.len())?;
     let result = match sets.into_iter().collect::<Option<Vec<_>>>() {
         Some(sets) => intersection(sets, &limits)?,
-        None => Set::new(),
+        None => new_intset(&[])?,
     };
     store(ctx, result, "sinterstore")
 }

@@ -9,7 +9,7 @@ use crate::encoding::listpack::Entry;
 use crate::error::Error;
 use crate::keyspace::event;
 use crate::reply::Reply;
-use crate::types::set::Set;
+use crate::types::set::{SetRef, for_members};
 
 /// Most members that one SREM in the log names.
 const EFFECT_BATCH: usize = 1024;
@@ -164,7 +164,7 @@ pub const COMMANDS: &[Command] = &[
 fn sadd(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (key, limits, args) = (ctx.arg(1), ctx.set_limits(), ctx.args);
     let members = args.len() - 2;
-    let set = ctx.keys.set_or_new(key, || Set::for_members(args.get(2), members, &limits))?;
+    let mut set = ctx.keys.set_or_new(key, |key| for_members(key, args.get(2), members, &limits))?;
     set.prepare(members, &limits)?;
     let mut added = 0;
     let mut outcome: Result<(), Error> = Ok(());
@@ -177,7 +177,7 @@ fn sadd(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             }
         }
     }
-    let empty = set.is_empty();
+    let empty = set.view().is_empty();
     if added > 0 {
         ctx.keys.modified_by(key, added);
         ctx.keys.notify(event::SET, "sadd", key);
@@ -191,12 +191,12 @@ fn sadd(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn srem(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let key = ctx.arg(1);
-    let Some(set) = ctx.keys.set_mut(key)? else {
+    let Some(mut set) = ctx.keys.set_mut(key)? else {
         ctx.reply.int(0);
         return Ok(());
     };
     let removed = ctx.args.iter_from(2).filter(|member| set.remove(member)).count();
-    let empty = set.is_empty();
+    let empty = set.view().is_empty();
     if removed > 0 {
         ctx.keys.modified_by(key, removed);
         ctx.keys.notify(event::SET, "srem", key);
@@ -216,7 +216,7 @@ fn smove(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         ctx.reply.int(0);
         return Ok(());
     };
-    let there = set.contains(member);
+    let there = set.view().contains(member);
     ctx.keys.set_mut(destination)?;
     if !there || source == destination {
         ctx.reply.count(usize::from(there));
@@ -224,16 +224,16 @@ fn smove(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     // Added first: there may be no memory for it. That the key is new is said later.
     let events = ctx.keys.space.events.len();
-    let target = ctx.keys.set_or_new(destination, || Set::for_members(member, 1, &limits))?;
+    let mut target = ctx.keys.set_or_new(destination, |key| for_members(key, member, 1, &limits))?;
     let added = target.add(member, &limits);
-    if added.is_err() && target.is_empty() {
+    if added.is_err() && target.view().is_empty() {
         ctx.keys.remove(destination);
     }
     let added = added?;
     let new = ctx.keys.space.events.len() - events;
-    let Some(set) = ctx.keys.set_mut(source)? else { return Ok(()) };
+    let Some(mut set) = ctx.keys.set_mut(source)? else { return Ok(()) };
     set.remove(member);
-    let empty = set.is_empty();
+    let empty = set.view().is_empty();
     ctx.keys.notify(event::SET, "srem", source);
     if empty {
         ctx.keys.remove(source);
@@ -267,7 +267,7 @@ fn smismember(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn scard(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let len = ctx.keys.set(ctx.args.get(1))?.map_or(0, Set::len);
+    let len = ctx.keys.set(ctx.args.get(1))?.map_or(0, SetRef::len);
     ctx.reply.count(len);
     Ok(())
 }
@@ -279,12 +279,12 @@ fn spop(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         3 => return spop_count(ctx),
         _ => return Err(Error::Syntax),
     }
-    let Some(set) = ctx.keys.set_mut(key)? else {
+    let Some(mut set) = ctx.keys.set_mut(key)? else {
         ctx.reply.null();
         return Ok(());
     };
     let Some(member) = set.pop(&mut ctx.core.rng)? else { return Ok(()) };
-    let empty = set.is_empty();
+    let empty = set.view().is_empty();
     ctx.keys.notify(event::SET, "spop", key);
     ctx.keys.effect(&[b"SREM", key, &member]);
     ctx.reply.bulk(&member);
@@ -299,13 +299,13 @@ fn spop(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn spop_count(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (key, limits) = (ctx.arg(1), ctx.set_limits());
     let count = ctx.count_or(2, NOT_POSITIVE)?;
-    let Some(set) = ctx.keys.set_mut(key)?.filter(|_| count > 0) else {
+    let Some(mut set) = ctx.keys.set_mut(key)?.filter(|_| count > 0) else {
         ctx.reply.set(0);
         return Ok(());
     };
-    let len = set.len();
+    let len = set.view().len();
     if count >= len {
-        reply_members(&mut ctx.reply, set);
+        reply_members(&mut ctx.reply, set.view());
         ctx.keys.notify(event::SET, "spop", key);
         ctx.keys.remove(key);
         ctx.keys.notify(event::GENERIC, "del", key);
@@ -315,7 +315,7 @@ fn spop_count(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     let mut gone: Vec<Vec<u8>> = Vec::new();
     gone.try_reserve_exact(count)?;
-    for member in set.sample(count, &mut ctx.core.rng)? {
+    for member in set.view().sample(count, &mut ctx.core.rng)? {
         gone.push(member.try_to_vec()?);
     }
     for member in &gone {
@@ -336,7 +336,7 @@ fn spop_count(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 /// All members as a set.
-fn reply_members(reply: &mut Reply<'_>, set: &Set) {
+pub(super) fn reply_members(reply: &mut Reply<'_>, set: SetRef<'_>) {
     reply.set(set.len());
     set.iter().for_each(|member| reply.entry(member));
 }

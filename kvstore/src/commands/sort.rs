@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::error_text;
 use crate::keyspace::{Keys, event};
 use crate::number::{I64_CHARS, parse_f64};
+use crate::types::hash::HashRef;
 use crate::types::list::{End, List};
 use crate::types::zset::ZSetLimits;
-use crate::value::{Item, ItemExt, Object};
-use barium_cell::View;
+use crate::value::{Item, ItemExt, Object, Type, Value, item_of};
 
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
@@ -231,12 +231,9 @@ fn with_referred<R>(
             Some(string) => then(Some(string.bytes(&mut buf))),
             None => then(None),
         },
-        Some((item, Some(field))) => match item.view() {
-            View::Object(Object::Hash(hash)) => match hash.get(field) {
-                Some(value) => then(Some(value.bytes(&mut buf))),
-                None => then(None),
-            },
-            _ => then(None),
+        Some((item, Some(field))) => match HashRef::of(item).and_then(|hash| hash.get(field)) {
+            Some(value) => then(Some(value.bytes(&mut buf))),
+            None => then(None),
         },
         None => then(None),
     })
@@ -248,9 +245,9 @@ fn load(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<(Rows, core::ops::Ra
     let key = ctx.arg(1);
     let mut rows = Rows::default();
     let zset_limits = ZSetLimits { listpack_entries: 0, ..ctx.core.config.zset };
-    let ordered = match ctx.keys.read(key).map(Item::view) {
-        None => return Ok((rows, 0..0)),
-        Some(View::Object(Object::List(list))) => {
+    let Some(item) = ctx.keys.read(key) else { return Ok((rows, 0..0)) };
+    let ordered = match item.value() {
+        Value::List(list) => {
             if options.unsorted {
                 let (first, n) = options.window(list.len());
                 if options.descending {
@@ -263,14 +260,15 @@ fn load(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<(Rows, core::ops::Ra
             }
             options.unsorted
         }
-        Some(View::Object(Object::Set(set))) => {
+        Value::Set(set) => {
             rows.collect(set.iter())?;
             false
         }
-        Some(View::Object(Object::ZSet(_))) => {
+        Value::ZSet(_) => {
             // As Redis does: sorting one takes its compact encoding away.
-            if let Some(zset) = ctx.keys.zset_mut(key)? {
+            if let Some(mut zset) = ctx.keys.zset_mut(key)? {
                 zset.prepare(1, 0, &zset_limits)?;
+                let zset = zset.view();
                 let (first, n) = if options.unsorted { options.window(zset.len()) } else { (0, zset.len()) };
                 let elements = if options.descending {
                     let end = zset.len() - first;
@@ -282,7 +280,7 @@ fn load(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Result<(Rows, core::ops::Ra
             }
             options.unsorted
         }
-        Some(_) => return Err(Error::WrongType),
+        _ => return Err(Error::WrongType),
     };
     let len = rows.rows.len();
     let (first, n) = if ordered { (0, len) } else { options.window(len) };
@@ -322,7 +320,7 @@ const NOT_SCORES: Error = Error::Fixed("ERR One or more scores can't be converte
 
 fn sort_with(ctx: &mut Ctx<'_>, read_only: bool) -> Result<(), Error> {
     let mut options = Options::parse(ctx, read_only)?;
-    let is_set = matches!(ctx.keys.peek(ctx.args.get(1)).map(Item::view), Some(View::Object(Object::Set(_))));
+    let is_set = ctx.keys.peek(ctx.args.get(1)).is_some_and(|item| item.type_of() == Type::Set);
     if options.unsorted && is_set && options.store.is_some() {
         // A set has no order of its own, but what is stored must be the same everywhere.
         (options.unsorted, options.alpha, options.by) = (false, true, None);
@@ -385,7 +383,7 @@ fn store(
     list.settle(limit);
     let len = list.len();
     if len > 0 {
-        ctx.keys.set_object(destination, Object::List(list))?;
+        ctx.keys.put(destination, item_of(Object::List(list))?)?;
         ctx.keys.modified_by(destination, len);
         ctx.keys.notify(event::LIST, "sortstore", destination);
     } else if ctx.keys.remove(destination) {

@@ -81,11 +81,23 @@ impl<'a> Entry<'a> {
 
 /// An element ready to be written as an entry.
 pub enum Encoded<'a> {
+    /// A string.
     Str(&'a [u8]),
+    /// An integer.
     Int(i64),
 }
 
+impl<'a> From<Entry<'a>> for Encoded<'a> {
+    fn from(entry: Entry<'a>) -> Self {
+        match entry {
+            Entry::Str(s) => Encoded::of(s),
+            Entry::Int(v) => Encoded::Int(v),
+        }
+    }
+}
+
 impl<'a> Encoded<'a> {
+    /// A text, as an integer if it is one.
     pub fn of(element: &'a [u8]) -> Self {
         match parse_i64(element) {
             Some(v) => Encoded::Int(v),
@@ -93,6 +105,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
+    /// An integer.
     pub fn of_int(value: i64) -> Self {
         Encoded::Int(value)
     }
@@ -112,11 +125,13 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    pub fn len(&self) -> usize {
+    /// Length of the whole entry, in bytes.
+    pub fn entry_len(&self) -> usize {
         let body = self.body_len();
         body + backlen_width(body)
     }
 
+    /// Writes the entry, which `out` is as long as.
     pub fn write(&self, out: &mut [u8]) {
         let body = self.body_len();
         match *self {
@@ -160,7 +175,7 @@ impl<'a> Encoded<'a> {
 
 /// Bytes that an entry would take for `element`: what a size limit counts before it is added.
 pub fn encoded_len(element: &[u8]) -> usize {
-    Encoded::of(element).len()
+    Encoded::of(element).entry_len()
 }
 
 pub fn backlen_width(body: usize) -> usize {

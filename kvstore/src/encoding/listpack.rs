@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 
 use barium_cell::OutOfMemory;
 
-use super::entry::{Encoded, backlen_width, body_len, decode, entry_len, read_backlen};
+pub use super::entries::{Cursor, Entries, Iter};
+use super::entry::{Encoded, backlen_width, body_len, entry_len, read_backlen};
 pub use super::entry::{Entry, encoded_len};
 use super::{Malformed, capacity_for};
-use crate::number::parse_i64;
 
 /// Bytes before the first entry.
 pub const HEADER_LEN: usize = 6;
@@ -23,8 +23,8 @@ const END: u8 = 0xFF;
 /// The count in the header when there are too many entries for 16 bits: "walk and count".
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// An owned listpack. Positions (`pos`) are byte offsets of entries from the start of the listpack; any change
-/// behind or at a position invalidates it unless the method says otherwise.
+/// An owned listpack. Positions (`pos`) are byte offsets of entries from the first one; any change behind or at a position
+/// invalidates it unless the method says otherwise.
 pub struct Listpack {
     /// Spare room, the listpack's bytes, spare room.
     buf: Box<[u8]>,
@@ -106,106 +106,72 @@ impl Listpack {
         self.buf.len()
     }
 
-    /// Position of the first entry.
-    pub fn first(&self) -> Option<usize> {
-        (self.count > 0).then_some(HEADER_LEN)
-    }
-
-    /// Position of the last entry.
-    pub fn last(&self) -> Option<usize> {
-        self.prev(self.end())
+    /// The entries, for everything that only reads.
+    #[inline]
+    pub fn entries(&self) -> Entries<'_> {
+        let start = self.head as usize + HEADER_LEN;
+        Entries::new(&self.buf[start..start + self.end()], self.count as usize)
     }
 
     /// Position behind the last entry, where an insert appends.
+    #[inline]
     pub fn end(&self) -> usize {
-        self.byte_len() - 1
+        self.byte_len() - HEADER_LEN - 1
     }
 
-    /// Position of the entry after the one at `pos`.
+    /// As [`Entries::first`].
+    pub fn first(&self) -> Option<usize> {
+        self.entries().first()
+    }
+
+    /// As [`Entries::last`].
+    pub fn last(&self) -> Option<usize> {
+        self.entries().last()
+    }
+
+    /// As [`Entries::next`].
     pub fn next(&self, pos: usize) -> Option<usize> {
-        let next = pos + entry_len(&self.as_bytes()[pos..]);
-        (next < self.end()).then_some(next)
+        self.entries().next(pos)
     }
 
-    /// Position of the entry before `pos`, which may be [`end`](Self::end).
+    /// As [`Entries::prev`].
     pub fn prev(&self, pos: usize) -> Option<usize> {
-        if pos <= HEADER_LEN {
-            return None;
-        }
-        let (len, width) = read_backlen(self.as_bytes(), pos)?;
-        Some(pos - len - width)
+        self.entries().prev(pos)
     }
 
-    /// Position of the entry at `index`; negative ones count from the end (-1 is the last). Walks from the nearer end.
+    /// As [`Entries::seek`].
     pub fn seek(&self, index: isize) -> Option<usize> {
-        let len = self.count as usize;
-        let index = if index < 0 { len.checked_sub(index.unsigned_abs())? } else { index as usize };
-        if index >= len {
-            return None;
-        }
-        if index <= len / 2 {
-            let bytes = self.as_bytes();
-            let mut pos = HEADER_LEN;
-            for _ in 0..index {
-                pos += entry_len(&bytes[pos..]);
-            }
-            Some(pos)
-        } else {
-            let mut pos = self.end();
-            for _ in index..len {
-                pos = self.prev(pos)?;
-            }
-            Some(pos)
-        }
+        self.entries().seek(index)
     }
 
-    /// The entry at `pos`.
+    /// As [`Entries::get`].
+    #[inline]
     pub fn get(&self, pos: usize) -> Entry<'_> {
-        decode(&self.as_bytes()[pos..]).0
+        self.entries().get(pos)
     }
 
-    /// All entries in order; can be walked from both ends.
+    /// As [`Entries::iter`].
     pub fn iter(&self) -> Iter<'_> {
-        Iter { bytes: self.as_bytes(), front: HEADER_LEN, back: self.end(), left: self.count as usize }
+        self.entries().iter()
     }
 
-    /// The entries from `pos` on; `pos` may be [`end`](Self::end). The iterator's length is not known beforehand.
+    /// As [`Entries::iter_from`].
     pub fn iter_from(&self, pos: usize) -> Cursor<'_> {
-        Cursor { bytes: self.as_bytes(), pos }
+        self.entries().iter_from(pos)
     }
 
-    /// Position of the first entry equal to `needle` at or after `pos`, looking at every `step`-th entry
-    /// (2 looks at a map's keys only).
+    /// As [`Entries::find`].
     pub fn find(&self, pos: usize, needle: &[u8], step: usize) -> Option<usize> {
-        let number = parse_i64(needle);
-        let bytes = self.as_bytes();
-        let end = bytes.len() - 1;
-        let mut pos = pos;
-        let mut skip = 0;
-        while pos < end {
-            let rest = &bytes[pos..];
-            if skip == 0 {
-                let (entry, len) = decode(rest);
-                if entry.matches(needle, number) {
-                    return Some(pos);
-                }
-                pos += len;
-                skip = step;
-            } else {
-                pos += entry_len(rest);
-            }
-            skip -= 1;
-        }
-        None
+        self.entries().find(pos, needle, step)
     }
 
     /// Appends `element`.
     pub fn push_back(&mut self, element: &[u8]) {
         let new = Encoded::of(element);
-        let (head, total, len) = (self.head as usize, self.byte_len(), new.len());
+        let (head, total, len) = (self.head as usize, self.byte_len(), new.entry_len());
         let end = head + total - 1;
         // Only the end mark has to move, if there is room.
-        let Some(room) = self.buf.get_mut(end..=end + len) else { return self.splice(total - 1, 0, 0, new) };
+        let Some(room) = self.buf.get_mut(end..=end + len) else { return self.splice(self.end(), 0, 0, new) };
         new.write(room);
         room[len] = END;
         self.write_header(total + len, self.count + 1);
@@ -214,9 +180,9 @@ impl Listpack {
     /// Prepends `element`.
     pub fn push_front(&mut self, element: &[u8]) {
         let new = Encoded::of(element);
-        let (head, len) = (self.head as usize, new.len());
+        let (head, len) = (self.head as usize, new.entry_len());
         // Only the header has to move, if there is room.
-        let Some(start) = head.checked_sub(len) else { return self.splice(HEADER_LEN, 0, 0, new) };
+        let Some(start) = head.checked_sub(len) else { return self.splice(0, 0, 0, new) };
         let total = self.byte_len();
         new.write(&mut self.buf[start + HEADER_LEN..head + HEADER_LEN]);
         self.head = start as u32;
@@ -227,7 +193,7 @@ impl Listpack {
     pub fn pop_front(&mut self) {
         if self.count > 0 {
             let total = self.byte_len();
-            let old = entry_len(&self.as_bytes()[HEADER_LEN..]);
+            let old = entry_len(self.entries().bytes());
             self.head += old as u32;
             self.write_header(total - old, self.count - 1);
             self.give_back();
@@ -237,8 +203,9 @@ impl Listpack {
     /// Removes the last entry, if there is one.
     pub fn pop_back(&mut self) {
         if let Some(pos) = self.last() {
-            self.buf[self.head as usize + pos] = END;
-            self.write_header(pos + 1, self.count - 1);
+            let end = HEADER_LEN + pos;
+            self.buf[self.head as usize + end] = END;
+            self.write_header(end + 1, self.count - 1);
             self.give_back();
         }
     }
@@ -255,41 +222,31 @@ impl Listpack {
 
     /// As [`insert`](Self::insert), for an entry of this or another listpack.
     pub fn insert_entry(&mut self, pos: usize, entry: Entry<'_>) {
-        match entry {
-            Entry::Str(s) => self.insert(pos, s),
-            Entry::Int(v) => self.insert_int(pos, v),
-        }
+        self.splice(pos, 0, 0, entry.into());
     }
 
     /// Replaces the entry at `pos`, which stays its position.
     pub fn replace(&mut self, pos: usize, element: &[u8]) {
-        let old = entry_len(&self.as_bytes()[pos..]);
+        let old = entry_len(&self.entries().bytes()[pos..]);
         self.splice(pos, old, 1, Encoded::of(element));
     }
 
     /// As [`replace`](Self::replace), for a number.
     pub fn replace_int(&mut self, pos: usize, value: i64) {
-        let old = entry_len(&self.as_bytes()[pos..]);
+        let old = entry_len(&self.entries().bytes()[pos..]);
         self.splice(pos, old, 1, Encoded::of_int(value));
     }
 
     /// Removes the entry at `pos`, which then is the position of the next one (or the end).
     pub fn delete(&mut self, pos: usize) {
-        let old = entry_len(&self.as_bytes()[pos..]);
+        let old = entry_len(&self.entries().bytes()[pos..]);
         self.remove_bytes(pos, old, 1);
     }
 
     /// Removes up to `n` entries from `pos` on and returns how many there were.
     pub fn delete_many(&mut self, pos: usize, n: usize) -> usize {
-        let bytes = self.as_bytes();
-        let end = bytes.len() - 1;
-        let mut stop = pos;
-        let mut gone = 0;
-        while gone < n && stop < end {
-            stop += entry_len(&bytes[stop..]);
-            gone += 1;
-        }
-        self.remove_bytes(pos, stop - pos, gone);
+        let (bytes, gone) = self.entries().extent(pos, n);
+        self.remove_bytes(pos, bytes, gone);
         gone
     }
 
@@ -307,22 +264,21 @@ impl Listpack {
         let moved = self.count - index as u32;
         let end = self.end();
         let mut tail = Listpack::with_room(end - pos);
-        tail.append_raw(&self.as_bytes()[pos..end], moved);
+        tail.append_raw(&self.entries().bytes()[pos..], moved);
         self.remove_bytes(pos, end - pos, moved as usize);
         tail
     }
 
     /// Appends all entries of `other`.
     pub fn append(&mut self, other: &Listpack) {
-        self.append_raw(&other.as_bytes()[HEADER_LEN..other.end()], other.count);
+        self.append_raw(other.entries().bytes(), other.count);
     }
 
     /// Makes room for `more` bytes of entries behind the last one, so that several pushes grow the listpack once.
     pub fn reserve(&mut self, more: usize) {
         let total = self.byte_len();
         if self.buf.len() - self.head as usize - total < more {
-            let at = self.end();
-            self.rebuild(at, 0, 0, capacity_for(total + more), false);
+            self.rebuild(total - 1, 0, 0, capacity_for(total + more), false);
         }
     }
 
@@ -330,12 +286,12 @@ impl Listpack {
     pub fn shrink_to_fit(&mut self) {
         let want = capacity_for(self.byte_len());
         if self.buf.len() > want {
-            self.rebuild(self.end(), 0, 0, want, false);
+            self.rebuild(self.byte_len() - 1, 0, 0, want, false);
         }
     }
 
     fn append_raw(&mut self, entries: &[u8], count: u32) {
-        let at = self.end();
+        let at = self.byte_len() - 1;
         self.resize(at, 0, entries.len());
         let at = self.head as usize + at;
         self.buf[at..at + entries.len()].copy_from_slice(entries);
@@ -343,9 +299,9 @@ impl Listpack {
     }
 
     fn splice(&mut self, pos: usize, old: usize, replaced: u32, new: Encoded<'_>) {
-        let len = new.len();
-        self.resize(pos, old, len);
-        let at = self.head as usize + pos;
+        let (start, len) = (HEADER_LEN + pos, new.entry_len());
+        self.resize(start, old, len);
+        let at = self.head as usize + start;
         new.write(&mut self.buf[at..at + len]);
         self.set_count(self.count + 1 - replaced);
         if len < old {
@@ -354,7 +310,7 @@ impl Listpack {
     }
 
     fn remove_bytes(&mut self, pos: usize, bytes: usize, entries: usize) {
-        self.resize(pos, bytes, 0);
+        self.resize(HEADER_LEN + pos, bytes, 0);
         self.set_count(self.count - entries as u32);
         self.give_back();
     }
@@ -373,13 +329,12 @@ impl Listpack {
     #[inline]
     fn write_header(&mut self, total: usize, count: u32) {
         self.count = count;
-        let stored = u64::from(count.min(u32::from(COUNT_UNKNOWN)));
-        let header = (stored << 32 | total as u64).to_le_bytes();
         let at = self.head as usize;
-        self.buf[at..at + HEADER_LEN].copy_from_slice(&header[..HEADER_LEN]);
+        self.buf[at..at + HEADER_LEN].copy_from_slice(&header(total, count as usize));
     }
 
-    /// Makes the `old` bytes at `pos` be `new` ones (their content is left over), and updates the total.
+    /// Makes the `old` bytes at `pos`, counted from the header on, be `new` ones (their content is left over), and updates
+    /// the total.
     fn resize(&mut self, pos: usize, old: usize, new: usize) {
         let head = self.head as usize;
         let total = self.byte_len();
@@ -414,7 +369,8 @@ impl Listpack {
         self.buf[head..head + 4].copy_from_slice(&(after as u32).to_le_bytes());
     }
 
-    /// Moves everything into `cap` bytes with the `old` bytes at `pos` become `new`, spare room in front or behind.
+    /// Moves everything into `cap` bytes, where the `old` bytes at `pos` (counted from the header on) become `new`, spare room
+    /// in front or behind.
     fn rebuild(&mut self, pos: usize, old: usize, new: usize, cap: usize, room_in_front: bool) {
         let head = self.head as usize;
         let total = self.byte_len();
@@ -439,6 +395,21 @@ impl Listpack {
         self.buf = buf.into_boxed_slice();
         self.head = new_head as u32;
     }
+}
+
+/// What stands in front of and behind entries to make them a listpack in Redis's format.
+pub fn frame(entries: Entries<'_>) -> (Header, [u8; 1]) {
+    (header(entries.framed_len(), entries.len()), [END])
+}
+
+/// The start of a listpack.
+type Header = [u8; HEADER_LEN];
+
+#[inline]
+fn header(total: usize, count: usize) -> Header {
+    let stored = count.min(usize::from(COUNT_UNKNOWN)) as u64;
+    let [a, b, c, d, e, f, ..] = (stored << 32 | total as u64).to_le_bytes();
+    [a, b, c, d, e, f]
 }
 
 /// Walks untrusted bytes; the number of entries if all is well.
@@ -477,81 +448,6 @@ fn validate(bytes: &[u8]) -> Result<u32, Malformed> {
         return Err(Malformed);
     }
     Ok(count)
-}
-
-/// Iterator over a listpack's entries, from both ends.
-#[derive(Clone)]
-pub struct Iter<'a> {
-    bytes: &'a [u8],
-    front: usize,
-    back: usize,
-    left: usize,
-}
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = Entry<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Entry<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        let (entry, len) = decode(&self.bytes[self.front..]);
-        self.front += len;
-        Some(entry)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl DoubleEndedIterator for Iter<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let left = self.left.checked_sub(1)?;
-        let (len, width) = read_backlen(self.bytes, self.back)?;
-        self.left = left;
-        self.back -= len + width;
-        Some(decode(&self.bytes[self.back..]).0)
-    }
-}
-
-impl ExactSizeIterator for Iter<'_> {}
-
-/// Iterator from a position to the end; knows where it stands.
-#[derive(Clone)]
-pub struct Cursor<'a> {
-    bytes: &'a [u8],
-    pos: usize,
-}
-
-impl<'a> Cursor<'a> {
-    /// Position of the entry that comes next.
-    pub fn pos(&self) -> usize {
-        self.pos
-    }
-
-    /// The bytes of the entries that come, without the end mark.
-    pub(super) fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.pos..self.bytes.len() - 1).unwrap_or(&[])
-    }
-
-    /// Goes on by whole entries of `bytes` bytes.
-    pub(super) fn skip_bytes(&mut self, bytes: usize) {
-        self.pos += bytes;
-    }
-}
-
-impl<'a> Iterator for Cursor<'a> {
-    type Item = Entry<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Entry<'a>> {
-        if self.pos + 1 >= self.bytes.len() {
-            return None;
-        }
-        let (entry, len) = decode(&self.bytes[self.pos..]);
-        self.pos += len;
-        Some(entry)
-    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn bytes_are_those_of_redis() {
         &[0xF2, 0xFF, 0xFF, 0x7F, 4],
     ]
     .concat();
-    assert_eq!(&lp.as_bytes()[6..lp.end()], expected);
+    assert_eq!(lp.entries().bytes(), expected);
     assert_eq!(lp.as_bytes()[..6], [expected.len() as u8 + 7, 0, 0, 0, 8, 0]);
     check(&lp, &["a", "127", "128", "-1", "4096", "-32769", "2147483648", "8388607"].map(|s| s.as_bytes().to_vec()));
 }

@@ -2,13 +2,16 @@
 //! payload can use them as they are; and the quicklist, a sequence of such runs.
 
 pub mod bulks;
+mod entries;
 mod entry;
+pub mod inline;
 pub mod intset;
 pub mod listpack;
 pub mod quicklist;
 
+pub use entry::Encoded;
 pub use intset::Intset;
-pub use listpack::{Entry, Listpack};
+pub use listpack::{Entries, Entry, Listpack};
 pub use quicklist::Quicklist;
 
 /// The bytes were not a well-formed encoding.

@@ -4,14 +4,14 @@ use super::{Db, Effect, Event, Keyspace, event};
 use crate::error::Error;
 use crate::session::args::OwnedArgs;
 use crate::table::Pos;
-use crate::types::hash::Hash;
+use crate::types::hash::{HashMut, HashRef};
 use crate::types::list::List;
-use crate::types::set::Set;
+use crate::types::set::{SetMut, SetRef};
 use crate::types::stream::Stream;
-use crate::types::zset::ZSet;
+use crate::types::zset::{ZSetMut, ZSetRef};
 use crate::value::{Item, ItemExt, Object, boxed};
 use alloc::boxed::Box;
-use barium_cell::{Record, View, ViewMut};
+use barium_cell::{OutOfMemory, Record, View, ViewMut};
 
 /// See the [module](self). All lookups treat a key whose time has come as absent, and remove it.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub struct Keys<'a> {
     pub(super) used: [Option<Pos>; 2],
 }
 
-/// The four accessors of a collection type.
-macro_rules! accessors {
+/// The accessors of a type whose values are objects.
+macro_rules! objects {
     ($variant:ident, $type:ty, $read:ident, $write:ident, $create:ident) => {
         #[doc = concat!("The ", stringify!($variant), " at a key, for reading. Errs if the key holds another type.")]
         pub fn $read(&mut self, key: &[u8]) -> Result<Option<&$type>, Error> {
@@ -61,17 +61,51 @@ macro_rules! accessors {
     };
 }
 
+/// The accessors of a type whose small values lie in the record.
+macro_rules! views {
+    ($what:literal, $view:ident, $edit:ident, $read:ident, $write:ident, $create:ident) => {
+        #[doc = concat!("The ", $what, " at a key, for reading. Errs if the key holds another type.")]
+        pub fn $read(&mut self, key: &[u8]) -> Result<Option<$view<'_>>, Error> {
+            match self.read(key) {
+                None => Ok(None),
+                Some(item) => $view::of(item).map(Some).ok_or(Error::WrongType),
+            }
+        }
+
+        #[doc = concat!("The ", $what, " at a key, to be changed. Errs if the key holds another type.")]
+        pub fn $write(&mut self, key: &[u8]) -> Result<Option<$edit<'_>>, Error> {
+            match self.write(key) {
+                None => Ok(None),
+                Some(item) => $edit::of(item).map(Some).ok_or(Error::WrongType),
+            }
+        }
+
+        #[doc = concat!("The ", $what, " at a key, made by `new` if there is no such key. Errs if the key holds another type.")]
+        pub fn $create(
+            &mut self,
+            key: &[u8],
+            new: impl FnOnce(&[u8]) -> Result<Item, OutOfMemory>,
+        ) -> Result<$edit<'_>, Error> {
+            let pos = match self.find_for_use(key) {
+                Some(pos) => pos,
+                None => self.add(new(key)?)?,
+            };
+            self.at_mut(pos).and_then($edit::of).ok_or(Error::WrongType)
+        }
+    };
+}
+
 impl<'a> Keys<'a> {
     /// A database of a keyspace.
     pub const fn new(space: &'a mut Keyspace, db: usize) -> Self {
         Self { space, db, touch: true, used: [None; 2] }
     }
 
-    accessors!(List, List, list, list_mut, list_or_new);
-    accessors!(Set, Set, set, set_mut, set_or_new);
-    accessors!(ZSet, ZSet, zset, zset_mut, zset_or_new);
-    accessors!(Hash, Hash, hash, hash_mut, hash_or_new);
-    accessors!(Stream, Box<Stream>, stream, stream_mut, stream_or_new);
+    objects!(List, List, list, list_mut, list_or_new);
+    objects!(Stream, Box<Stream>, stream, stream_mut, stream_or_new);
+    views!("set", SetRef, SetMut, set, set_mut, set_or_new);
+    views!("sorted set", ZSetRef, ZSetMut, zset, zset_mut, zset_or_new);
+    views!("hash", HashRef, HashMut, hash, hash_mut, hash_or_new);
 
     /// The same for a shorter time.
     pub const fn reborrow(&mut self) -> Keys<'_> {
@@ -238,16 +272,18 @@ impl<'a> Keys<'a> {
         self.add(Record::with_object(key, tag, boxed(object))?)
     }
 
-    /// Puts an object at a key, whatever was there; a deadline is cleared. Says nothing to anybody.
-    pub fn set_object(&mut self, key: &[u8], object: Object) -> Result<(), Error> {
-        let tag = object.type_of() as u8;
-        let Some(pos) = self.find_for_use(key) else { return self.add_object(key, object).map(drop) };
-        let Some(item) = self.at_mut(pos) else { return Ok(()) };
-        let old = item.set_object(tag, boxed(object))?;
-        if let Some(old) = old {
-            self.space.lazy.push_object(old);
+    /// Puts an item at a key, whatever was there; what it was called before is forgotten, a deadline cleared. Says nothing to
+    /// anybody.
+    pub fn put(&mut self, key: &[u8], item: Item) -> Result<(), Error> {
+        let mut item = item.rename(key).map_err(|(_, error)| error)?;
+        let Some(pos) = self.find_for_use(key) else { return self.add(item).map(drop) };
+        self.set_deadline_at(pos, None)?;
+        if let Some(there) = self.at_mut(pos) {
+            item.set_clock(there.clock());
+            let old = core::mem::replace(there, item);
+            self.space.lazy.drop_item(old);
         }
-        self.set_deadline_at(pos, None)
+        Ok(())
     }
 
     /// Takes a key out.

@@ -39,7 +39,7 @@ impl LazyFree {
     #[inline]
     pub fn drop_item(&mut self, item: Item) {
         if let View::Object(o) = item.view()
-            && o.len() > LAZY_ELEMENTS
+            && o.elements() > LAZY_ELEMENTS
             && let Some(object) = item.into_object()
         {
             self.push_object(object);
@@ -48,7 +48,7 @@ impl LazyFree {
 
     /// Frees a value, at once or later.
     pub fn push_object(&mut self, object: Box<Object>) {
-        if object.len() > LAZY_ELEMENTS {
+        if object.elements() > LAZY_ELEMENTS {
             self.queue.push_back(Garbage::Object(object));
         }
     }
@@ -81,7 +81,7 @@ impl LazyFree {
                         self.freed += 1;
                         left -= 1;
                         if let View::Object(o) = item.view() {
-                            let elements = o.len();
+                            let elements = o.elements();
                             if elements > LAZY_ELEMENTS
                                 && let Some(object) = item.into_object()
                             {

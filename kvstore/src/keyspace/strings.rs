@@ -4,10 +4,10 @@ use super::{Keys, Keyspace};
 use crate::error::Error;
 use crate::session::output::Shared;
 use crate::table::Pos;
-use crate::value::{INLINE_MAX, Item, ItemExt, Object, Str, Type, boxed};
+use crate::value::{INLINE_MAX, Item, ItemExt, Object, Str, Type, boxed, copy_of};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use barium_cell::{Record, View, ViewMut};
+use barium_cell::{Record, ViewMut};
 
 /// Longest string that grows inside its record; beyond it growing is amortised in a buffer of its own, in bytes.
 const GROW_INLINE_MAX: usize = 1_024;
@@ -228,11 +228,7 @@ impl Keys<'_> {
     /// A copy of a value under another key, with its deadline.
     pub fn copy_of(&mut self, key: &[u8], new_key: &[u8]) -> Result<Option<Item>, Error> {
         let Some(item) = self.peek(key) else { return Ok(None) };
-        let mut copy = match item.view() {
-            View::Bytes(b) => Record::with_bytes(new_key, item.tag(), b)?,
-            View::Int(n) => Record::with_int(new_key, item.tag(), n)?,
-            View::Object(o) => Record::with_object(new_key, item.tag(), boxed(o.try_clone()?))?,
-        };
+        let mut copy = copy_of(item, new_key)?;
         copy.set_deadline(item.deadline())?;
         Ok(Some(copy))
     }

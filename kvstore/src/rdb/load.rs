@@ -6,19 +6,19 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use barium_cell::OutOfMemory;
+use barium_cell::{OutOfMemory, ViewMut};
 
 use super::crc64::crc64;
 use super::{FOOTER_LEN, VERSION, container, kind, lzf, special, ziplist};
 use crate::encoding::quicklist::nodes::Node;
-use crate::encoding::{Entry, Intset, Listpack, Quicklist};
+use crate::encoding::{Entries, Entry, Intset, Listpack, Quicklist, inline};
 use crate::error::Error;
 use crate::number::{I64_CHARS, parse_bound};
-use crate::types::hash::{Hash, HashLimits};
+use crate::types::hash::{HashLimits, HashMut, new_hash};
 use crate::types::list::{End, List, NodeLimit};
-use crate::types::set::{Set, SetLimits};
-use crate::types::zset::{ZSet, ZSetLimits};
-use crate::value::Object;
+use crate::types::set::{self, SetLimits, SetMut};
+use crate::types::zset::{self, ZSetLimits, ZSetMut};
+use crate::value::{INTSET, Item, ItemExt, Object, Type, item_of};
 
 /// Limits of the encodings that loaded values get.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,8 @@ pub struct Limits {
 pub enum Loaded<'a> {
     /// A string.
     Str(Cow<'a, [u8]>),
-    /// Anything else.
-    Object(Object),
+    /// Anything else, without a key.
+    Item(Item),
 }
 
 /// Why a value could not be read.
@@ -81,31 +81,34 @@ pub fn verified(payload: &[u8]) -> Option<&[u8]> {
 /// See [`Failure`].
 pub fn value<'a>(body: &'a [u8], limits: &Limits) -> Result<Loaded<'a>, Failure> {
     let mut reader = Reader(body);
-    let object = match reader.byte()? {
+    let item = match reader.byte()? {
         kind::STRING => return Ok(Loaded::Str(reader.string()?)),
-        kind::LIST => Object::List(reader.list(limits)?),
-        kind::LIST_QUICKLIST_2 => Object::List(reader.quicklist(limits, false)?),
-        kind::LIST_QUICKLIST => Object::List(reader.quicklist(limits, true)?),
+        kind::LIST => item_of(Object::List(reader.list(limits)?))?,
+        kind::LIST_QUICKLIST_2 => item_of(Object::List(reader.quicklist(limits, false)?))?,
+        kind::LIST_QUICKLIST => item_of(Object::List(reader.quicklist(limits, true)?))?,
         kind::LIST_ZIPLIST => {
             let mut list = List::from_listpack(reader.ziplist()?);
             list.settle(limits.list);
-            Object::List(list)
+            item_of(Object::List(list))?
         }
-        kind::SET => Object::Set(reader.set(limits)?),
-        kind::SET_INTSET => Object::Set(reader.intset(limits)?),
-        kind::SET_LISTPACK => Object::Set(set_of(reader.listpack()?, limits)?),
-        kind::HASH => Object::Hash(reader.hash(limits)?),
-        kind::HASH_LISTPACK => Object::Hash(hash_of(reader.listpack()?, limits)?),
-        kind::HASH_ZIPLIST => Object::Hash(hash_of(reader.ziplist()?, limits)?),
-        kind::ZSET => Object::ZSet(reader.zset(limits, Reader::text_score)?),
-        kind::ZSET_2 => Object::ZSet(reader.zset(limits, Reader::binary_score)?),
-        kind::ZSET_LISTPACK => Object::ZSet(zset_of(&reader.listpack()?, limits)?),
-        kind::ZSET_ZIPLIST => Object::ZSet(zset_of(&reader.ziplist()?, limits)?),
-        kind @ (kind::STREAM | kind::STREAM_2 | kind::STREAM_3) => Object::Stream(reader.stream(kind)?.into()),
+        kind::SET => reader.set(limits)?,
+        kind::SET_INTSET => reader.intset(limits)?,
+        kind::SET_LISTPACK => set_of(reader.listpack()?.entries(), limits)?,
+        kind::HASH => reader.hash(limits)?,
+        kind::HASH_LISTPACK => hash_of(reader.listpack()?.entries(), limits)?,
+        kind::HASH_ZIPLIST => hash_of(reader.ziplist()?.entries(), limits)?,
+        kind::ZSET => reader.zset(limits, Reader::text_score)?,
+        kind::ZSET_2 => reader.zset(limits, Reader::binary_score)?,
+        kind::ZSET_LISTPACK => zset_of(reader.listpack()?.entries(), limits)?,
+        kind::ZSET_ZIPLIST => zset_of(reader.ziplist()?.entries(), limits)?,
+        kind @ (kind::STREAM | kind::STREAM_2 | kind::STREAM_3) => {
+            item_of(Object::Stream(reader.stream(kind)?.into()))?
+        }
         _ => return Err(Failure::BadFormat),
     };
-    // Redis keeps no empty collections.
-    if object.is_empty() { Err(Failure::BadFormat) } else { Ok(Loaded::Object(object)) }
+    // Redis keeps no empty collections but streams.
+    let empty = item.elements() == 0 && item.type_of() != Type::Stream;
+    if empty { Err(Failure::BadFormat) } else { Ok(Loaded::Item(item)) }
 }
 
 pub(super) struct Reader<'a>(&'a [u8]);
@@ -207,44 +210,47 @@ impl<'a> Reader<'a> {
         Ok(list)
     }
 
-    fn set(&mut self, limits: &Limits) -> Result<Set, Failure> {
+    fn set(&mut self, limits: &Limits) -> Result<Item, Failure> {
         let len = self.len()?;
-        let mut set = Set::new();
+        let mut item = set::new_intset(&[])?;
         for i in 0..len {
             let member = self.string()?;
             if i == 0 {
-                set = Set::for_members(&member, usize::try_from(len).unwrap_or(usize::MAX), &limits.set);
+                item = set::for_members(&[], &member, usize::try_from(len).unwrap_or(usize::MAX), &limits.set)?;
             }
+            let mut set = SetMut::of(&mut item).ok_or(Failure::BadFormat)?;
             if !set.add(&member, &limits.set)? {
                 return Err(Failure::BadFormat);
             }
         }
-        Ok(set)
+        Ok(item)
     }
 
-    fn intset(&mut self, limits: &Limits) -> Result<Set, Failure> {
-        let ints = Intset::from_bytes(self.blob()?).map_err(|_| Failure::BadFormat)?;
-        let len = ints.len();
-        let mut set = Set::from_intset(ints);
-        set.prepare(len, &limits.set)?;
-        Ok(set)
+    fn intset(&mut self, limits: &Limits) -> Result<Item, Failure> {
+        let bytes = self.blob()?;
+        let ints = Intset::checked(&bytes).map_err(|_| Failure::BadFormat)?;
+        let mut item = Item::with_packed(&[], INTSET, &bytes)?;
+        SetMut::of(&mut item).ok_or(Failure::BadFormat)?.prepare(ints.len(), &limits.set)?;
+        Ok(item)
     }
 
-    fn hash(&mut self, limits: &Limits) -> Result<Hash, Failure> {
-        let mut hash = Hash::new();
+    fn hash(&mut self, limits: &Limits) -> Result<Item, Failure> {
+        let mut item = new_hash(&[])?;
+        let mut hash = HashMut::of(&mut item).ok_or(Failure::BadFormat)?;
         for _ in 0..self.len()? {
             let (field, value) = (self.string()?, self.string()?);
             if !hash.set(&field, &value, &limits.hash)? {
                 return Err(Failure::BadFormat);
             }
         }
-        Ok(hash)
+        Ok(item)
     }
 
-    fn zset(&mut self, limits: &Limits, score: impl Fn(&mut Self) -> Result<f64, Failure>) -> Result<ZSet, Failure> {
+    fn zset(&mut self, limits: &Limits, score: impl Fn(&mut Self) -> Result<f64, Failure>) -> Result<Item, Failure> {
         // Built as a tree: in a listpack, elements that come from the greatest on would each move all others.
         let unlimited = ZSetLimits { listpack_entries: 0, ..limits.zset };
-        let mut zset = ZSet::new();
+        let mut item = zset::for_members(&[], &unlimited, 1, 0)?;
+        let mut zset = ZSetMut::of(&mut item).ok_or(Failure::BadFormat)?;
         for _ in 0..self.len()? {
             let member = self.string()?;
             let score = score(self)?;
@@ -252,8 +258,8 @@ impl<'a> Reader<'a> {
                 return Err(Failure::BadFormat);
             }
         }
-        zset.settle(&limits.zset);
-        Ok(zset)
+        zset.settle(&limits.zset)?;
+        Ok(item)
     }
 
     fn binary_score(&mut self) -> Result<f64, Failure> {
@@ -271,44 +277,54 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// An item whose value is a listpack.
+fn packed(kind: Type, entries: Entries<'_>) -> Result<Item, OutOfMemory> {
+    let mut item = Item::with_packed(&[], kind as u8, inline::EMPTY)?;
+    if let ViewMut::Packed(mut packed) = item.view_mut() {
+        inline::append(&mut packed, entries)?;
+    }
+    Ok(item)
+}
+
 /// A set of a listpack's entries, if they are all different.
-fn set_of(lp: Listpack, limits: &Limits) -> Result<Set, Failure> {
+fn set_of(entries: Entries<'_>, limits: &Limits) -> Result<Item, Failure> {
     // A table finds what comes twice.
     let as_table = SetLimits { intset_entries: 0, listpack_entries: 0, ..limits.set };
-    let mut table = Set::new_listpack();
-    for member in lp.iter() {
+    let mut item = set::new_listpack(&[])?;
+    let mut table = SetMut::of(&mut item).ok_or(Failure::BadFormat)?;
+    for member in entries.iter() {
         if !table.add(member.bytes(&mut [0; I64_CHARS]), &as_table)? {
             return Err(Failure::BadFormat);
         }
     }
-    Ok(if lp.len() <= limits.set.listpack_entries { Set::from_listpack(lp) } else { table })
+    if entries.len() <= limits.set.listpack_entries { Ok(packed(Type::Set, entries)?) } else { Ok(item) }
 }
 
 /// A hash of a listpack's entries, fields and values in turn, if the fields are all different.
-fn hash_of(lp: Listpack, limits: &Limits) -> Result<Hash, Failure> {
-    if !lp.len().is_multiple_of(2) {
+fn hash_of(entries: Entries<'_>, limits: &Limits) -> Result<Item, Failure> {
+    if !entries.len().is_multiple_of(2) {
         return Err(Failure::BadFormat);
     }
     let as_table = HashLimits { listpack_entries: 0, ..limits.hash };
-    let mut table = Hash::new();
-    let mut entries = lp.iter();
-    while let (Some(field), Some(value)) = (entries.next(), entries.next()) {
+    let mut item = new_hash(&[])?;
+    let mut table = HashMut::of(&mut item).ok_or(Failure::BadFormat)?;
+    for (field, value) in entries.pairs() {
         let (mut a, mut b) = ([0; I64_CHARS], [0; I64_CHARS]);
         if !table.set(field.bytes(&mut a), value.bytes(&mut b), &as_table)? {
             return Err(Failure::BadFormat);
         }
     }
-    Ok(if lp.len() / 2 <= limits.hash.listpack_entries { Hash::from_listpack(lp) } else { table })
+    if entries.len() / 2 <= limits.hash.listpack_entries { Ok(packed(Type::Hash, entries)?) } else { Ok(item) }
 }
 
 /// A sorted set of a listpack's entries, members and scores in turn.
-fn zset_of(lp: &Listpack, limits: &Limits) -> Result<ZSet, Failure> {
-    let mut zset = ZSet::new();
-    if !lp.len().is_multiple_of(2) {
+fn zset_of(entries: Entries<'_>, limits: &Limits) -> Result<Item, Failure> {
+    let mut item = zset::for_members(&[], &limits.zset, 0, 0)?;
+    let mut zset = ZSetMut::of(&mut item).ok_or(Failure::BadFormat)?;
+    if !entries.len().is_multiple_of(2) {
         return Err(Failure::BadFormat);
     }
-    let mut entries = lp.iter();
-    while let (Some(member), Some(score)) = (entries.next(), entries.next()) {
+    for (member, score) in entries.pairs() {
         let score = match score {
             Entry::Int(value) => value as f64,
             Entry::Str(text) => parse_bound(text).ok_or(Failure::BadFormat)?,
@@ -317,5 +333,5 @@ fn zset_of(lp: &Listpack, limits: &Limits) -> Result<ZSet, Failure> {
             return Err(Failure::BadFormat);
         }
     }
-    Ok(zset)
+    Ok(item)
 }

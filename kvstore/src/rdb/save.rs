@@ -2,19 +2,19 @@
 
 use alloc::vec::Vec;
 
-use barium_cell::View;
-
 use super::crc64::crc64;
 use super::{VERSION, container, kind, special};
+use crate::encoding::Entries;
+use crate::encoding::listpack;
 use crate::encoding::listpack::Entry;
 use crate::encoding::quicklist::nodes::Node;
 use crate::error::Error;
 use crate::number::{I64_CHARS, parse_i64};
-use crate::types::hash::Hash;
+use crate::types::hash::HashRef;
 use crate::types::list::List;
-use crate::types::set::Set;
-use crate::types::zset::ZSet;
-use crate::value::{Item, Object};
+use crate::types::set::SetRef;
+use crate::types::zset::ZSetRef;
+use crate::value::{Item, ItemExt, Value};
 
 /// The payload that DUMP gives for a key's value.
 ///
@@ -47,15 +47,13 @@ pub(super) struct Writer {
 
 impl Writer {
     fn item(&mut self, item: &Item) -> Result<(), Error> {
-        match item.view() {
-            View::Bytes(bytes) => self.string_value(bytes),
-            View::Int(value) => self.string_value(Entry::Int(value).bytes(&mut [0; I64_CHARS])),
-            View::Object(Object::Str(bytes)) => self.string_value(bytes),
-            View::Object(Object::List(list)) => self.list(list),
-            View::Object(Object::Set(set)) => self.set(set),
-            View::Object(Object::Hash(hash)) => self.hash(hash),
-            View::Object(Object::ZSet(zset)) => self.zset(zset),
-            View::Object(Object::Stream(stream)) => self.stream(stream),
+        match item.value() {
+            Value::Str(string) => self.string_value(string.bytes(&mut [0; I64_CHARS])),
+            Value::List(list) => self.list(list),
+            Value::Set(set) => self.set(set),
+            Value::Hash(hash) => self.hash(hash),
+            Value::ZSet(zset) => self.zset(zset),
+            Value::Stream(stream) => self.stream(stream),
         }
     }
 
@@ -142,13 +140,22 @@ impl Writer {
         Ok(())
     }
 
-    fn set(&mut self, set: &Set) -> Result<(), Error> {
+    /// A listpack as a blob.
+    fn listpack(&mut self, entries: Entries<'_>) -> Result<(), Error> {
+        let (front, end) = listpack::frame(entries);
+        self.len(entries.framed_len() as u64)?;
+        self.bytes(&front)?;
+        self.bytes(entries.bytes())?;
+        self.bytes(&end)
+    }
+
+    fn set(&mut self, set: SetRef<'_>) -> Result<(), Error> {
         if let Some(intset) = set.as_intset() {
             self.kind(kind::SET_INTSET)?;
             self.blob(intset.as_bytes())
         } else if let Some(lp) = set.as_listpack() {
             self.kind(kind::SET_LISTPACK)?;
-            self.blob(lp.as_bytes())
+            self.listpack(lp)
         } else {
             self.kind(kind::SET)?;
             self.len(set.len() as u64)?;
@@ -156,10 +163,10 @@ impl Writer {
         }
     }
 
-    fn hash(&mut self, hash: &Hash) -> Result<(), Error> {
+    fn hash(&mut self, hash: HashRef<'_>) -> Result<(), Error> {
         if let Some(lp) = hash.as_listpack() {
             self.kind(kind::HASH_LISTPACK)?;
-            return self.blob(lp.as_bytes());
+            return self.listpack(lp);
         }
         self.kind(kind::HASH)?;
         self.len(hash.len() as u64)?;
@@ -169,10 +176,10 @@ impl Writer {
         })
     }
 
-    fn zset(&mut self, zset: &ZSet) -> Result<(), Error> {
+    fn zset(&mut self, zset: ZSetRef<'_>) -> Result<(), Error> {
         if let Some(lp) = zset.as_listpack() {
             self.kind(kind::ZSET_LISTPACK)?;
-            return self.blob(lp.as_bytes());
+            return self.listpack(lp);
         }
         self.kind(kind::ZSET_2)?;
         self.len(zset.len() as u64)?;

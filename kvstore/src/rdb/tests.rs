@@ -10,7 +10,7 @@ use crate::types::hash::HashLimits;
 use crate::types::list::NodeLimit;
 use crate::types::set::SetLimits;
 use crate::types::zset::ZSetLimits;
-use crate::value::Object;
+use crate::value::{ItemExt, Value};
 
 fn limits() -> Limits {
     let hashing = Hashing::new(3);
@@ -27,18 +27,19 @@ fn describe(hex: &str) -> Option<alloc::string::String> {
     let bytes: Vec<u8> = (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
     Some(match value(verified(&bytes)?, &limits()).ok()? {
         Loaded::Str(text) => format!("string {}", alloc::string::String::from_utf8_lossy(&text)),
-        Loaded::Object(object) => {
-            let elements: Vec<Vec<u8>> = match &object {
-                Object::List(v) => v.iter().map(|e| e.to_vec()).collect(),
-                Object::Set(v) => v.iter().map(|e| e.to_vec()).collect(),
-                Object::Hash(v) => v.iter().flat_map(|(f, v)| [f.to_vec(), v.to_vec()]).collect(),
-                Object::ZSet(v) => {
-                    v.iter(0..v.len(), false).flat_map(|(m, s)| [m.to_vec(), format!("{s}").into_bytes()]).collect()
+        Loaded::Item(item) => {
+            let elements: Vec<Vec<u8>> = match item.value() {
+                Value::Set(v) => v.iter().map(|e| e.to_vec()).collect(),
+                Value::Hash(v) => v.iter().flat_map(|(f, v)| [f.to_vec(), v.to_vec()]).collect(),
+                Value::ZSet(v) => {
+                    let all = v.iter(0..usize::MAX, false);
+                    all.flat_map(|(m, s)| [m.to_vec(), format!("{s}").into_bytes()]).collect()
                 }
-                Object::Str(_) | Object::Stream(_) => Vec::new(),
+                Value::List(v) => v.iter().map(|e| e.to_vec()).collect(),
+                _ => Vec::new(),
             };
             let text = alloc::string::String::from_utf8_lossy(&elements.join(&b' ')).into_owned();
-            format!("{} {} {}", object.type_of().name(), object.encoding(), text)
+            format!("{} {} {}", item.type_of().name(), item.encoding(), text)
         }
     })
 }

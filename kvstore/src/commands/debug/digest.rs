@@ -9,9 +9,8 @@ use crate::error::Error;
 use crate::number::double::{F64_CHARS, format_shortest};
 use crate::number::{I64_CHARS, format_u64};
 use crate::types::stream::{Stream, StreamId};
-use crate::value::{Item, ItemExt, Object, Type};
+use crate::value::{Item, ItemExt, Type, Value};
 use alloc::string::String;
-use barium_cell::View;
 use core::fmt::Write;
 use sha1::{Digest as _, Sha1};
 
@@ -48,13 +47,11 @@ impl Digest {
             Type::Stream => 6,
         };
         self.mix(&number.to_be_bytes());
-        match item.view() {
-            View::Bytes(bytes) => self.mix(bytes),
-            View::Int(n) => self.mix_entry(Entry::Int(n)),
-            View::Object(Object::Str(bytes)) => self.mix(bytes),
-            View::Object(Object::List(list)) => list.iter().for_each(|element| self.mix_entry(element)),
-            View::Object(Object::Set(set)) => set.iter().for_each(|member| self.xor_entry(member)),
-            View::Object(Object::ZSet(zset)) => {
+        match item.value() {
+            Value::Str(string) => self.mix(string.bytes(&mut [0; I64_CHARS])),
+            Value::List(list) => list.iter().for_each(|element| self.mix_entry(element)),
+            Value::Set(set) => set.iter().for_each(|member| self.xor_entry(member)),
+            Value::ZSet(zset) => {
                 for (member, score) in zset.iter(0..zset.len(), false) {
                     let mut element = Digest::default();
                     element.mix_entry(member);
@@ -62,7 +59,7 @@ impl Digest {
                     self.xor(&element.0);
                 }
             }
-            View::Object(Object::Hash(hash)) => {
+            Value::Hash(hash) => {
                 for (field, value) in hash.iter() {
                     let mut element = Digest::default();
                     element.mix_entry(field);
@@ -70,7 +67,7 @@ impl Digest {
                     self.xor(&element.0);
                 }
             }
-            View::Object(Object::Stream(stream)) => self.mix_stream(stream),
+            Value::Stream(stream) => self.mix_stream(stream),
         }
         if item.deadline().is_some() {
             self.xor(b"!!expire!!");

@@ -1,15 +1,14 @@
 //! DEBUG OBJECT and LISTPACK: how a value lies in memory.
 
 use crate::ctx::Ctx;
-use crate::encoding::listpack::{Entry, HEADER_LEN, Listpack};
+use crate::encoding::{Entries, Entry, Listpack};
 use crate::error::Error;
 use crate::rdb::save::saved_len;
 use crate::text;
 use crate::types::list::List;
-use crate::value::{Item, ItemExt, Object};
+use crate::value::{Item, ItemExt, Value};
 use alloc::format;
 use alloc::string::String;
-use barium_cell::View;
 use core::fmt::Write;
 
 /// Elements of a listpack that are shown; a longer one is cut off.
@@ -30,7 +29,7 @@ pub fn object(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     let idle_s = ctx.keys.space.access.idle_s(item.clock());
     let _ = write!(line, " lru:{} lru_seconds_idle:{idle_s}", item.clock());
-    if let View::Object(Object::List(list)) = item.view() {
+    if let Value::List(list) = item.value() {
         quicklist(&mut line, list, fast);
     }
     ctx.reply.simple(&line);
@@ -56,11 +55,11 @@ fn quicklist(line: &mut String, list: &List, fast: bool) {
 
 /// LISTPACK: writes the elements to the log.
 pub fn listpack(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let packed = match item(ctx)?.view() {
-        View::Object(Object::List(v)) => v.as_listpack(),
-        View::Object(Object::Set(v)) => v.as_listpack(),
-        View::Object(Object::ZSet(v)) => v.as_listpack(),
-        View::Object(Object::Hash(v)) => v.as_listpack(),
+    let packed = match item(ctx)?.value() {
+        Value::List(v) => v.as_listpack().map(Listpack::entries),
+        Value::Set(v) => v.as_listpack(),
+        Value::ZSet(v) => v.as_listpack(),
+        Value::Hash(v) => v.as_listpack(),
         _ => None,
     };
     show(packed.ok_or(Error::Fixed("ERR Not a listpack encoded object."))?);
@@ -68,9 +67,9 @@ pub fn listpack(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn show(lp: &Listpack) {
-    log::warn!("listpack of {} elements in {} bytes", lp.len(), lp.byte_len());
-    let mut cursor = lp.iter_from(HEADER_LEN);
+fn show(lp: Entries<'_>) {
+    log::warn!("listpack of {} elements in {} bytes", lp.len(), lp.framed_len());
+    let mut cursor = lp.iter_from(0);
     for index in 0..lp.len().min(SHOWN) {
         let pos = cursor.pos();
         let Some(entry) = cursor.next() else { return };

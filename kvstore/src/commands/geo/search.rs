@@ -14,7 +14,8 @@ use crate::number::{I64_CHARS, parse_i64};
 use crate::reply::Reply;
 use crate::session::args::Args;
 use crate::types::geohash::{self, Form, Position, Shape};
-use crate::types::zset::{Member, ScoreRange, ZSet, ZSetLimits};
+use crate::types::zset::{Member, ScoreRange, ZSetLimits, ZSetMut, ZSetRef, for_members};
+use crate::value::Item;
 
 /// The commands of this file.
 pub const COMMANDS: &[Command] = &[
@@ -341,7 +342,7 @@ fn length(args: Args<'_>, at: usize, error: &'static str) -> Result<f64, Error> 
 }
 
 /// The position of a member of the set.
-fn place(set: &ZSet, member: &[u8]) -> Result<Position, Error> {
+fn place(set: ZSetRef<'_>, member: &[u8]) -> Result<Position, Error> {
     let score = set.score(member).ok_or(Error::Fixed("ERR could not decode requested zset member"))?;
     Ok(geohash::position_of(score))
 }
@@ -358,7 +359,7 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     /// Reads the arguments; those of a set that is not there, too. The key's type was checked before.
-    fn parse(args: Args<'a>, set: Option<&ZSet>, syntax: Syntax, may_store: bool) -> Result<Self, Error> {
+    fn parse(args: Args<'a>, set: Option<ZSetRef<'_>>, syntax: Syntax, may_store: bool) -> Result<Self, Error> {
         let mut query = Self::default();
         let mut at = match syntax {
             Syntax::Radius => {
@@ -390,7 +391,7 @@ impl<'a> Query<'a> {
         &mut self,
         args: Args<'a>,
         at: usize,
-        set: Option<&ZSet>,
+        set: Option<ZSetRef<'_>>,
         syntax: Syntax,
         may_store: bool,
     ) -> Result<usize, Error> {
@@ -512,7 +513,7 @@ fn search(ctx: &mut Ctx<'_>, syntax: Syntax, may_store: bool) -> Result<(), Erro
 }
 
 /// Looks for what lies in a shape until `enough` are found.
-fn find<'a>(set: &'a ZSet, shape: &Shape, enough: usize, found: &mut Vec<Found<'a>>) -> Result<(), Error> {
+fn find<'a>(set: ZSetRef<'a>, shape: &Shape, enough: usize, found: &mut Vec<Found<'a>>) -> Result<(), Error> {
     for cell in shape.cells() {
         let (min, max) = cell.scores();
         let ranks = set.score_range(&ScoreRange { min, max, min_open: false, max_open: true });
@@ -551,14 +552,15 @@ fn write_found(mut reply: Reply<'_>, found: &[Found<'_>], options: &Options<'_>,
 }
 
 /// The sorted set of what was found, with the distances in a unit of `metres` as scores if that is given.
-fn stored(found: &[Found<'_>], metres: Option<f64>, limits: &ZSetLimits) -> Result<ZSet, Error> {
+fn stored(found: &[Found<'_>], metres: Option<f64>, limits: &ZSetLimits) -> Result<Item, Error> {
     let longest = found.iter().map(|one| one.member.text_len()).max().unwrap_or(0);
-    let mut set = ZSet::for_members(limits, found.len(), longest);
+    let mut item = for_members(&[], limits, found.len(), longest)?;
+    let Some(mut set) = ZSetMut::of(&mut item) else { return Err(Error::WrongType) };
     for one in found {
         let score = metres.map_or(one.score, |metres| one.distance / metres);
         // The distance of antipodes may be no number, which cannot be a score.
         let score = if score.is_nan() { f64::INFINITY } else { score };
         set.insert(one.member.bytes(&mut [0; I64_CHARS]), score, limits)?;
     }
-    Ok(set)
+    Ok(item)
 }

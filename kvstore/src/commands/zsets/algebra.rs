@@ -1,7 +1,6 @@
 //! Union, intersection and difference of sorted sets; plain sets may take part with a score of 1 for each member.
 
 use alloc::vec::Vec;
-use barium_cell::View;
 
 use super::{store, write_element, write_header};
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
@@ -10,9 +9,9 @@ use crate::encoding::listpack::Entry;
 use crate::error::Error;
 use crate::error_text;
 use crate::number::{I64_CHARS, parse_f64};
-use crate::types::set::Set;
-use crate::types::zset::{ZSet, ZSetLimits};
-use crate::value::{Item, ItemExt, Object, Type};
+use crate::types::set::SetRef;
+use crate::types::zset::{ZSetLimits, ZSetMut, ZSetRef, for_members};
+use crate::value::{Item, ItemExt, Type, Value};
 
 /// The commands of this file.
 pub const COMMANDS: &[Command] = &[
@@ -200,8 +199,8 @@ enum Purpose {
 #[derive(Clone, Copy)]
 enum Members<'a> {
     None,
-    ZSet(&'a ZSet),
-    Set(&'a Set),
+    ZSet(ZSetRef<'a>),
+    Set(SetRef<'a>),
 }
 
 /// An input.
@@ -213,9 +212,9 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(item: Option<&'a Item>, weight: f64) -> Self {
-        let members = match item.map(Item::view) {
-            Some(View::Object(Object::ZSet(set))) => Members::ZSet(set),
-            Some(View::Object(Object::Set(set))) => Members::Set(set),
+        let members = match item.map(Item::value) {
+            Some(Value::ZSet(set)) => Members::ZSet(set),
+            Some(Value::Set(set)) => Members::Set(set),
             _ => Members::None,
         };
         Self { members, weight }
@@ -365,7 +364,8 @@ fn run(ctx: &mut Ctx<'_>, operation: Operation, purpose: Purpose) -> Result<(), 
     }
     // The large encoding whatever the size: it alone keeps -0, which Redis answers here.
     let large = ZSetLimits { listpack_entries: 0, ..limits };
-    let mut result = ZSet::for_members(&large, 1, 0);
+    let mut item = for_members(&[], &large, 1, 0)?;
+    let Some(mut result) = ZSetMut::of(&mut item) else { return Err(Error::WrongType) };
     match operation {
         Operation::Union => union(&mut result, &sources, options.combine, &large)?,
         Operation::Inter => for_common(&sources, options.combine, |member, score| {
@@ -375,14 +375,15 @@ fn run(ctx: &mut Ctx<'_>, operation: Operation, purpose: Purpose) -> Result<(), 
         Operation::Diff => difference(&mut result, &sources, &large)?,
     }
     if purpose == Purpose::Store {
-        result.settle(&limits);
+        result.settle(&limits)?;
         let event = match operation {
             Operation::Union => "zunionstore",
             Operation::Inter => "zinterstore",
             Operation::Diff => "zdiffstore",
         };
-        return store(ctx, args.get(1), result, event);
+        return store(ctx, args.get(1), item, event);
     }
+    let result = result.view();
     write_header(&mut ctx.reply, result.len(), options.with_scores);
     for (member, score) in result.iter(0..result.len(), false) {
         write_element(&mut ctx.reply, member, score, options.with_scores);
@@ -413,20 +414,20 @@ fn for_common(
     Ok(())
 }
 
-fn union(result: &mut ZSet, sources: &[Source<'_>], combine: Combine, limits: &ZSetLimits) -> Result<(), Error> {
+fn union(result: &mut ZSetMut<'_>, sources: &[Source<'_>], combine: Combine, limits: &ZSetLimits) -> Result<(), Error> {
     let mut buf = [0; I64_CHARS];
     for source in sources {
         for (member, score) in source.iter() {
             let member = member.bytes(&mut buf);
             let score = not_nan(source.weight * score);
-            let score = result.score(member).map_or(score, |sum| combine.apply(sum, score));
+            let score = result.view().score(member).map_or(score, |sum| combine.apply(sum, score));
             result.insert(member, score, limits)?;
         }
     }
     Ok(())
 }
 
-fn difference(result: &mut ZSet, sources: &[Source<'_>], limits: &ZSetLimits) -> Result<(), Error> {
+fn difference(result: &mut ZSetMut<'_>, sources: &[Source<'_>], limits: &ZSetLimits) -> Result<(), Error> {
     let Some((first, others)) = sources.split_first() else { return Ok(()) };
     let mut buf = [0; I64_CHARS];
     for (member, score) in first.iter() {

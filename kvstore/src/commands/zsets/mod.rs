@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::error_text;
 use crate::keyspace::event;
 use crate::number::{F64_CHARS, I64_CHARS, format_f64, format_g17};
-use crate::types::zset::{Member, ZSet};
+use crate::types::zset::{Member, ZSetMut, ZSetRef, for_members};
+use crate::value::{Item, ItemExt};
 
 /// The commands of this file.
 pub const COMMANDS: &[Command] = &[
@@ -204,10 +205,10 @@ fn write_header(reply: &mut crate::reply::Reply<'_>, n: usize, with_scores: bool
 }
 
 /// Puts a result at a key in place of whatever was there, or removes the key if the result is empty; answers its size.
-pub(super) fn store(ctx: &mut Ctx<'_>, key: &[u8], result: ZSet, event_name: &'static str) -> Result<(), Error> {
-    let n = result.len();
+pub(super) fn store(ctx: &mut Ctx<'_>, key: &[u8], result: Item, event_name: &'static str) -> Result<(), Error> {
+    let n = result.elements();
     if n > 0 {
-        ctx.keys.set_object(key, crate::value::Object::ZSet(result))?;
+        ctx.keys.put(key, result)?;
         ctx.modified(key);
         ctx.notify(event::ZSET, event_name, key);
     } else if ctx.keys.remove(key) {
@@ -248,12 +249,12 @@ enum Outcome {
 impl AddOptions {
     fn apply(
         self,
-        set: &mut ZSet,
+        set: &mut ZSetMut<'_>,
         member: &[u8],
         score: f64,
         limits: &crate::types::zset::ZSetLimits,
     ) -> Result<Outcome, Error> {
-        let Some(old) = set.score(member) else {
+        let Some(old) = set.view().score(member) else {
             if self.xx {
                 return Ok(Outcome::Skipped);
             }
@@ -342,11 +343,11 @@ pub(super) fn add_elements<'a>(
     let (mut added, mut updated, mut last) = (0, 0, None);
     let mut result = Ok(());
     if ctx.keys.zset_mut(key)?.is_some() || !options.xx {
-        let set = ctx.keys.zset_or_new(key, || ZSet::for_members(&limits, elements, longest))?;
+        let mut set = ctx.keys.zset_or_new(key, |key| for_members(key, &limits, elements, longest))?;
         set.prepare(elements, longest, &limits)?;
         for i in 0..elements {
             let (score, member) = element(i);
-            match options.apply(set, member, score, &limits) {
+            match options.apply(&mut set, member, score, &limits) {
                 Ok(outcome) => {
                     last = match outcome {
                         Outcome::Added(score) => {
@@ -387,10 +388,10 @@ pub(super) fn add_elements<'a>(
 fn zrem(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let key = ctx.arg(1);
     let mut removed = 0;
-    if let Some(set) = ctx.keys.zset_mut(key)? {
+    if let Some(mut set) = ctx.keys.zset_mut(key)? {
         for member in ctx.args.iter_from(2) {
             removed += usize::from(set.remove(member).is_some());
-            if set.is_empty() {
+            if set.view().is_empty() {
                 break;
             }
         }
@@ -410,7 +411,7 @@ fn removed_some(ctx: &mut Ctx<'_>, key: &[u8], removed: usize, event_name: &'sta
 }
 
 fn zcard(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let n = ctx.keys.zset(ctx.args.get(1))?.map_or(0, ZSet::len);
+    let n = ctx.keys.zset(ctx.args.get(1))?.map_or(0, ZSetRef::len);
     ctx.reply.count(n);
     Ok(())
 }

@@ -5,7 +5,6 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::keyspace::event;
 use crate::number::{I64_CHARS, format_u64};
-use crate::types::zset::ZSet;
 use crate::value::Type;
 
 /// The commands of this file.
@@ -150,8 +149,8 @@ enum Shape {
 
 /// Takes up to `count` elements of the set at `key`, which is not empty, and answers them.
 fn pop(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> Result<(), Error> {
-    let Some(set) = ctx.keys.zset_mut(key)? else { return Ok(()) };
-    let len = set.len();
+    let Some(mut set) = ctx.keys.zset_mut(key)? else { return Ok(()) };
+    let len = set.view().len();
     let n = count.min(len);
     match shape {
         Shape::Flat => ctx.reply.array(2 * n),
@@ -168,7 +167,7 @@ fn pop(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> R
     }
     let ranks = if end == End::Min { 0..n } else { len - n..len };
     let pairs = matches!(shape, Shape::Pairs | Shape::KeyAndPairs);
-    for (member, score) in set.iter(ranks.clone(), end == End::Max) {
+    for (member, score) in set.view().iter(ranks.clone(), end == End::Max) {
         if pairs {
             ctx.reply.array(2);
         }
@@ -185,7 +184,7 @@ fn pop(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> R
 /// The first of the keys (`first` and the `n - 1` arguments after it) that holds a set with elements.
 fn candidate<'a>(ctx: &mut Ctx<'a>, first: usize, n: usize) -> Result<Option<&'a [u8]>, Error> {
     for key in ctx.args.iter_from(first).take(n) {
-        if ctx.keys.zset_mut(key)?.is_some_and(|set| !set.is_empty()) {
+        if ctx.keys.zset_mut(key)?.is_some_and(|set| !set.view().is_empty()) {
             return Ok(Some(key));
         }
     }
@@ -274,7 +273,7 @@ fn pop_many(ctx: &mut Ctx<'_>, count_at: usize, wait: bool) -> Result<(), Error>
     let until = if wait { ctx.timeout(1)? } else { None };
     match candidate(ctx, first, keys)? {
         Some(key) => {
-            let n = count.min(ctx.keys.zset_mut(key)?.map_or(0, |set| ZSet::len(set)));
+            let n = count.min(ctx.keys.zset_mut(key)?.map_or(0, |set| set.view().len()));
             pop(ctx, key, end, count, Shape::KeyAndPairs)?;
             ctx.effect(&[end.event().as_bytes(), key, format_u64(&mut [0; I64_CHARS], n as u64)]);
             Ok(())

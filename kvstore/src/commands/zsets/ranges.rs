@@ -7,7 +7,7 @@ use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::number::I64_CHARS;
-use crate::types::zset::{LexRange, ScoreRange, ZSet};
+use crate::types::zset::{LexRange, ScoreRange, ZSetMut, ZSetRef, for_members};
 
 /// The commands of this file.
 pub const COMMANDS: &[Command] = &[
@@ -275,7 +275,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The ranks of the elements in the range, in the set's own order, without the first `skip` from the near end.
-    fn ranks(&self, set: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
+    fn ranks(&self, set: ZSetRef<'_>, reverse: bool, skip: usize) -> Range<usize> {
         let ranks = match self {
             Wanted::Rank(start, stop) => {
                 let len = set.len() as i64;
@@ -296,7 +296,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The ranks that LIMIT leaves. A negative offset leaves none, a negative limit all.
-    fn limited(&self, set: &ZSet, reverse: bool, offset: i64, limit: i64) -> Range<usize> {
+    fn limited(&self, set: ZSetRef<'_>, reverse: bool, offset: i64, limit: i64) -> Range<usize> {
         let Ok(skip) = usize::try_from(offset) else { return 0..0 };
         let ranks = self.ranks(set, reverse, skip);
         let n = usize::try_from(limit).map_or(ranks.len(), |limit| limit.min(ranks.len()));
@@ -395,12 +395,13 @@ fn range(ctx: &mut Ctx<'_>, target: Target, by: Option<By>, reverse: Option<bool
         return Ok(());
     }
     // Redis knows the size beforehand, and so makes the encoding at once, for ranges by rank only.
-    let mut result = ZSet::for_members(&limits, if by == By::Rank { ranks.len() } else { 0 }, 0);
+    let mut item = for_members(&[], &limits, if by == By::Rank { ranks.len() } else { 0 }, 0)?;
+    let Some(mut result) = ZSetMut::of(&mut item) else { return Err(Error::WrongType) };
     let mut buf = [0; I64_CHARS];
     for (member, score) in elements {
         result.insert(member.bytes(&mut buf), score, &limits)?;
     }
-    store(ctx, args.get(1), result, "zrangestore")
+    store(ctx, args.get(1), item, "zrangestore")
 }
 
 fn zcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
@@ -434,8 +435,8 @@ fn remove_range(ctx: &mut Ctx<'_>, by: By, event_name: &'static str) -> Result<(
     let key = ctx.arg(1);
     let wanted = Wanted::parse(ctx, by, 2, 3)?;
     let mut removed = 0;
-    if let Some(set) = ctx.keys.zset_mut(key)? {
-        let ranks = wanted.ranks(set, false, 0);
+    if let Some(mut set) = ctx.keys.zset_mut(key)? {
+        let ranks = wanted.ranks(set.view(), false, 0);
         removed = ranks.len();
         set.remove_range(ranks, |_, _| {});
     }

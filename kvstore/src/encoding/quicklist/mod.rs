@@ -520,7 +520,7 @@ pub fn remove_equal(lp: &mut Listpack, needle: &[u8], max: usize, from: End) -> 
     let mut removed = 0;
     match from {
         End::Left => {
-            let mut pos = HEADER_LEN;
+            let mut pos = 0;
             while removed < max
                 && let Some(hit) = lp.find(pos, needle, 1)
             {
@@ -556,7 +556,7 @@ pub enum Run<'a> {
 impl<'a> Run<'a> {
     /// `n` elements of a listpack from number `offset` on.
     pub fn packed(lp: &'a Listpack, offset: usize, n: usize) -> Self {
-        let pos = if offset == 0 { Some(HEADER_LEN) } else { lp.seek(offset as isize) };
+        let pos = if offset == 0 { Some(0) } else { lp.seek(offset as isize) };
         Run::Packed(lp.iter_from(pos.unwrap_or(lp.end())), n)
     }
 }

@@ -5,6 +5,7 @@ use alloc::{format, string::String};
 
 use super::*;
 use crate::random::Rng;
+use crate::value::ItemExt;
 
 fn config(listpack_entries: usize) -> ZSetLimits {
     ZSetLimits { listpack_entries, listpack_value: 64, hashing: Hashing::new(7) }
@@ -28,13 +29,21 @@ impl Model {
     }
 }
 
-fn contents(set: &ZSet, ranks: Range<usize>, reverse: bool) -> Vec<(f64, Vec<u8>)> {
-    set.iter(ranks, reverse).map(|(member, score)| (score, member.to_vec())).collect()
+fn view(set: &Item) -> ZSetRef<'_> {
+    ZSetRef::of(set).unwrap()
 }
 
-fn check(set: &ZSet, model: &Model) {
+fn edit(set: &mut Item) -> ZSetMut<'_> {
+    ZSetMut::of(set).unwrap()
+}
+
+fn contents(set: &Item, ranks: Range<usize>, reverse: bool) -> Vec<(f64, Vec<u8>)> {
+    view(set).iter(ranks, reverse).map(|(member, score)| (score, member.to_vec())).collect()
+}
+
+fn check(set: &Item, model: &Model) {
     let n = model.0.len();
-    assert_eq!(set.len(), n);
+    assert_eq!(view(set).len(), n);
     assert_eq!(contents(set, 0..n, false), model.0);
     let mut back = contents(set, 0..n, true);
     back.reverse();
@@ -43,7 +52,7 @@ fn check(set: &ZSet, model: &Model) {
 
 fn random_steps(config: &ZSetLimits, steps: usize, names: usize, seed: u64) {
     let mut rng = Rng::new(seed);
-    let mut set = ZSet::for_members(config, 0, 0);
+    let mut set = for_members(b"key", config, 0, 0).unwrap();
     let mut model = Model::default();
     for step in 0..steps {
         // Grows and shrinks in waves, so that splits and merges both happen at every level.
@@ -55,25 +64,25 @@ fn random_steps(config: &ZSetLimits, steps: usize, names: usize, seed: u64) {
         let score = [rng.below(20) as f64, rng.below(1000) as f64 / 8.0, f64::INFINITY, -0.0, -1e30]
             [rng.below(5).min(rng.below(5))];
         if growing || rng.below(3) == 0 {
-            assert_eq!(set.insert(&member, score, config).unwrap(), model.insert(&member, score));
+            assert_eq!(edit(&mut set).insert(&member, score, config).unwrap(), model.insert(&member, score));
         } else {
-            assert_eq!(set.remove(&member), model.remove(&member));
+            assert_eq!(edit(&mut set).remove(&member), model.remove(&member));
             if rng.below(40) == 0 {
                 let start = rng.below(model.0.len() + 1);
                 let end = (start + rng.below(30)).min(model.0.len());
                 let mut gone = Vec::new();
-                set.remove_range(start..end, |member, score| gone.push((score, member.to_vec())));
+                edit(&mut set).remove_range(start..end, |member, score| gone.push((score, member.to_vec())));
                 assert_eq!(gone, model.0.drain(start..end).collect::<Vec<_>>());
             }
         }
         let rank = rng.below(model.0.len() + 1);
         match model.0.get(rank) {
             Some((score, member)) => {
-                assert_eq!(set.score(member), Some(*score));
-                assert_eq!(set.rank(member), Some((rank, *score)));
-                assert_eq!(set.get(rank).map(|(m, s)| (m.to_vec(), s)), Some((member.clone(), *score)));
+                assert_eq!(view(&set).score(member), Some(*score));
+                assert_eq!(view(&set).rank(member), Some((rank, *score)));
+                assert_eq!(view(&set).get(rank).map(|(m, s)| (m.to_vec(), s)), Some((member.clone(), *score)));
             }
-            None => assert!(set.get(rank).is_none()),
+            None => assert!(view(&set).get(rank).is_none()),
         }
         let range = ScoreRange {
             min: rng.below(25) as f64 - 2.0,
@@ -83,7 +92,7 @@ fn random_steps(config: &ZSetLimits, steps: usize, names: usize, seed: u64) {
         };
         let start = model.0.iter().filter(|(s, _)| range.is_before(*s)).count();
         let end = model.0.iter().filter(|(s, _)| range.is_before_end(*s)).count().max(start);
-        assert_eq!(set.score_range(&range), start..end);
+        assert_eq!(view(&set).score_range(&range), start..end);
         if step % 97 == 0 {
             check(&set, &model);
             let end = (start + 40).min(model.0.len());
@@ -94,9 +103,9 @@ fn random_steps(config: &ZSetLimits, steps: usize, names: usize, seed: u64) {
     }
     check(&set, &model);
     for (_, member) in &model.0 {
-        assert!(set.remove(member).is_some());
+        assert!(edit(&mut set).remove(member).is_some());
     }
-    assert!(set.is_empty());
+    assert!(view(&set).is_empty());
 }
 
 #[test]
@@ -114,49 +123,49 @@ fn a_tree_behaves_as_the_model() {
 #[test]
 fn a_large_tree_keeps_order_counts_and_neighbours() {
     let config = config(128);
-    let mut set = ZSet::for_members(&config, 0, 0);
+    let mut set = for_members(b"key", &config, 0, 0).unwrap();
     let n = 50_000usize;
     for i in 0..n {
         let j = i * 7919 % n;
-        set.insert(format!("member:{j:08}").as_bytes(), (j / 3) as f64, &config).unwrap();
+        edit(&mut set).insert(format!("member:{j:08}").as_bytes(), (j / 3) as f64, &config).unwrap();
     }
     assert_eq!(set.encoding(), "skiplist");
     for rank in (0..n).step_by(997) {
-        assert_eq!(set.rank(format!("member:{rank:08}").as_bytes()), Some((rank, (rank / 3) as f64)));
+        assert_eq!(view(&set).rank(format!("member:{rank:08}").as_bytes()), Some((rank, (rank / 3) as f64)));
     }
     let removed: Vec<String> = (0..n).filter(|i| i % 5 != 0).map(|i| format!("member:{i:08}")).collect();
     for member in &removed {
-        assert!(set.remove(member.as_bytes()).is_some());
+        assert!(edit(&mut set).remove(member.as_bytes()).is_some());
     }
-    assert_eq!(set.len(), n / 5);
-    for (i, (member, score)) in set.iter(0..n, false).enumerate() {
+    assert_eq!(view(&set).len(), n / 5);
+    for (i, (member, score)) in view(&set).iter(0..n, false).enumerate() {
         assert_eq!((member, score), (Entry::Str(format!("member:{:08}", i * 5).as_bytes()), (i * 5 / 3) as f64));
     }
-    set.remove_range(100..n / 5 - 100, |_, _| {});
-    assert_eq!(set.len(), 200);
+    edit(&mut set).remove_range(100..n / 5 - 100, |_, _| {});
+    assert_eq!(view(&set).len(), 200);
     assert!(set.memory_usage() < 60_000, "memory is given back: {}", set.memory_usage());
 }
 
 #[test]
 fn a_scan_sees_every_element_that_stays() {
     let config = config(0);
-    let mut set = ZSet::for_members(&config, 1, 1);
+    let mut set = for_members(b"key", &config, 1, 1).unwrap();
     let mut rng = Rng::new(5);
     for i in 0..5_000 {
-        set.insert(format!("stay{i}").as_bytes(), i as f64, &config).unwrap();
+        edit(&mut set).insert(format!("stay{i}").as_bytes(), i as f64, &config).unwrap();
     }
     let mut seen = alloc::collections::BTreeSet::new();
     let mut cursor = 0;
     loop {
-        cursor = set.scan(cursor, 10, |member, _| {
+        cursor = view(&set).scan(cursor, 10, |member, _| {
             seen.insert(member.to_vec());
         });
         for _ in 0..20 {
             let guest = format!("guest{}", rng.below(3_000));
             if rng.below(2) == 0 {
-                set.insert(guest.as_bytes(), rng.below(5_000) as f64, &config).unwrap();
+                edit(&mut set).insert(guest.as_bytes(), rng.below(5_000) as f64, &config).unwrap();
             } else {
-                set.remove(guest.as_bytes());
+                edit(&mut set).remove(guest.as_bytes());
             }
         }
         if cursor == 0 {
@@ -169,36 +178,37 @@ fn a_scan_sees_every_element_that_stays() {
 #[test]
 fn encodings_change_at_the_limits() {
     let config = config(3);
-    let mut set = ZSet::for_members(&config, 1, 1);
+    let mut set = for_members(b"key", &config, 1, 1).unwrap();
     for (i, member) in ["a", "b", "c"].iter().enumerate() {
-        set.insert(member.as_bytes(), i as f64, &config).unwrap();
+        edit(&mut set).insert(member.as_bytes(), i as f64, &config).unwrap();
     }
     assert_eq!(set.encoding(), "listpack");
-    set.insert(b"a", 9.0, &config).unwrap();
+    edit(&mut set).insert(b"a", 9.0, &config).unwrap();
     assert_eq!(set.encoding(), "listpack");
-    set.insert(b"d", 0.0, &config).unwrap();
+    edit(&mut set).insert(b"d", 0.0, &config).unwrap();
     assert_eq!(set.encoding(), "skiplist");
-    set.remove(b"d");
-    assert_eq!(set.try_clone().unwrap().encoding(), "skiplist");
-    set.settle(&config);
+    edit(&mut set).remove(b"d");
+    assert_eq!(crate::value::copy_of(&set, b"copy").unwrap().encoding(), "skiplist");
+    edit(&mut set).settle(&config).unwrap();
     assert_eq!(set.encoding(), "listpack");
-    set.insert(&[b'x'; 65], 0.0, &config).unwrap();
+    edit(&mut set).insert(&[b'x'; 65], 0.0, &config).unwrap();
     assert_eq!(set.encoding(), "skiplist");
 }
 
 #[test]
 fn memory_of_many_members_stays_below_the_aim() {
     let config = config(128);
-    let mut set = ZSet::for_members(&config, 0, 0);
+    let mut set = for_members(b"key", &config, 0, 0).unwrap();
     let n = 200_000u64;
     let mut rng = Rng::new(1);
     for i in 0..n {
-        set.insert(format!("member:{i:08}").as_bytes(), rng.below(1 << 40) as f64, &config).unwrap();
+        edit(&mut set).insert(format!("member:{i:08}").as_bytes(), rng.below(1 << 40) as f64, &config).unwrap();
     }
     let per_member = set.memory_usage() as f64 / n as f64;
     assert!(per_member < 60.0, "{per_member}");
     let mut steps = 0;
-    while !set.free_step(1_000) {
+    let mut object = set.into_object().unwrap();
+    while !object.free_step(1_000) {
         steps += 1;
     }
     assert!(steps > 100);

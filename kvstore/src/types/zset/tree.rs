@@ -72,9 +72,9 @@ struct Position {
     rank: usize,
 }
 
-/// See the module's description.
+/// A large sorted set: see the module's description.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub struct Tree {
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
     index: Index,
@@ -106,12 +106,20 @@ impl Tree {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn hashing(&self) -> Hashing {
-        self.index.hashing()
+    /// A copy.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(crate) fn try_clone(&self) -> Result<Self, OutOfMemory> {
+        let mut copy = Self::new(self.index.hashing());
+        for (member, score) in self.iter(0..self.len()) {
+            copy.insert(member, score)?;
+        }
+        Ok(copy)
     }
 
     /// The leaf and offset of a member's record.
@@ -510,7 +518,7 @@ impl Tree {
     }
 
     /// Bytes of memory behind the tree, without the struct itself.
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         let inner_bytes = (self.len / MAX_RECORDS + 1) * size_of::<Child>();
         self.block_bytes
             + self.leaves.memory_usage()
@@ -520,7 +528,7 @@ impl Tree {
     }
 
     /// Frees about `n` elements; true once all are gone. The tree may only be dropped afterwards.
-    pub(super) fn free_step(&mut self, n: usize) -> bool {
+    pub(crate) fn free_step(&mut self, n: usize) -> bool {
         let mut freed = 0;
         while freed < n {
             // A chunk of leaves holds 16 times 32 elements, one allocation per leaf.
