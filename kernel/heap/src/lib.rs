@@ -4,6 +4,7 @@
 //! cache   per CPU: lists of free small objects, no lock          lib.rs
 //! slabs   spans cut into objects of one class, one lock          slabs.rs
 //! spans   runs of frames, merged when freed, the same lock       spans.rs
+//! window  where no run is long enough: frames mapped in a row    window.rs
 //! ```
 //!
 //! It is generic over where it runs ([`CpuSlot`]) and is handed its memory once ([`Heap::init`]), so that the kernel
@@ -19,6 +20,7 @@ mod spans;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -31,6 +33,8 @@ pub use classes::allocated_size;
 use classes::{BATCH, CACHED, FRAME, FRAME_SHIFT, MAX_CACHED, MAX_SLAB, SIZES, class_of, padded, small_class};
 use slabs::Slabs;
 use sync::{Guard, Lock};
+use window::Window;
+pub use window::{GRANULE, Mapper, PAGES};
 
 /// Which per-CPU lists the caller may use.
 ///
@@ -81,7 +85,7 @@ pub struct Stats {
     pub held_peak: usize,
     /// All memory of the heap, without its own table.
     pub total: usize,
-    /// The largest piece that could be had at once.
+    /// The largest piece that could be had at once, contiguous or in the window.
     pub longest: usize,
 }
 
@@ -117,10 +121,14 @@ pub struct Heap<C, const CPUS: usize> {
     /// Bytes in frames that are not free, now and at most.
     held: AtomicUsize,
     held_peak: AtomicUsize,
+    window: Lock<Window>,
+    /// Where the window is; written once.
+    window_start: AtomicUsize,
+    window_bytes: AtomicUsize,
     slot: PhantomData<fn() -> C>,
 }
 
-// SAFETY: `central` is locked, `uncached` atomic, and of `caches` each is used by one caller at a time (see `CpuSlot`).
+// SAFETY: `central` and `window` are locked, the counters atomic, and of `caches` each is used by one caller at a time (see `CpuSlot`).
 unsafe impl<C, const CPUS: usize> Sync for Heap<C, CPUS> {}
 // SAFETY: the free objects that the raw pointers name belong to the heap, wherever it is used.
 unsafe impl<C, const CPUS: usize> Send for Heap<C, CPUS> {}
@@ -140,6 +148,9 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
             central: Lock::new(Slabs::new()),
             held: AtomicUsize::new(0),
             held_peak: AtomicUsize::new(0),
+            window: Lock::new(Window::new()),
+            window_start: AtomicUsize::new(0),
+            window_bytes: AtomicUsize::new(0),
             slot: PhantomData,
         }
     }
@@ -184,20 +195,24 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// All counts; takes the lock.
+    /// All counts, when what rests needlessly was given back; takes the lock.
     pub fn stats(&self) -> Stats {
+        self.settle();
+        let mappable = self.window.lock().longest();
         let mut central = self.central();
         let spans = &mut central.slabs.spans;
+        // A table for every `PAGES` frames, and for those that remain.
+        let mappable = mappable.min(spans.free_frames() - spans.free_frames().div_ceil(PAGES + 1));
         Stats {
             used: self.used(),
             held: (spans.total_frames() - spans.free_frames()) * FRAME,
             held_peak: self.held_peak.load(Ordering::Relaxed),
             total: spans.total_frames() * FRAME,
-            longest: spans.longest() * FRAME,
+            longest: spans.longest().max(mappable) * FRAME,
         }
     }
 
-    /// Takes `bytes`, rounded up to whole frames, at an address that is a multiple of `align` (a power of two, at least
+    /// Takes `bytes`, rounded up to whole frames that follow each other, at an address that is a multiple of `align` (a power of two, at least
     /// one frame is meant): memory for DMA, stacks and page tables. The contents are undefined. `None` when there is
     /// no such run.
     pub fn alloc_frames(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
@@ -210,6 +225,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
                 None => {
                     drop(central);
                     self.drain();
+                    self.settle();
                     central = self.central();
                     central.slabs.reclaim();
                     central.slabs.spans.take(frames, align)
@@ -249,6 +265,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         let mut got = self.central().slabs.take(class, want);
         if got.1 == 0 {
             self.drain();
+            self.settle();
             let mut central = self.central();
             central.slabs.reclaim();
             got = central.slabs.take(class, 1);
@@ -331,6 +348,7 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         let (mut object, _) = self.central().slabs.take(class, 1);
         if object.is_null() {
             self.drain();
+            self.settle();
             let mut central = self.central();
             central.slabs.reclaim();
             object = central.slabs.take(class, 1).0;
@@ -348,19 +366,27 @@ impl<C: CpuSlot, const CPUS: usize> Heap<C, CPUS> {
         self.uncached.fetch_sub(SIZES[class] as usize, Ordering::Relaxed);
     }
 
-    /// Resizes a run of frames where it lies. Returns false when that cannot be done.
-    fn resize_run(&self, start: *mut u8, old: usize, new: usize) -> bool {
+    /// Resizes whole frames where they lie. Returns false when that cannot be done.
+    ///
+    /// # Safety
+    /// As for [`GlobalAlloc::realloc`].
+    unsafe fn resize_run(&self, start: *mut u8, old: usize, new: usize) -> bool {
         let (old, new) = (old.div_ceil(FRAME), new.div_ceil(FRAME));
         let Ok(frames) = u32::try_from(new) else { return false };
         if old == new {
             return true;
         }
-        let mut central = self.central();
-        let first = central.slabs.spans.frame_of(start as usize);
-        if !central.slabs.spans.resize(first, frames) {
+        let resized = if self.in_window(start as usize) {
+            // SAFETY: the caller's duty.
+            unsafe { self.resize_mapped(start, old, new) }
+        } else {
+            let mut central = self.central();
+            let first = central.slabs.spans.frame_of(start as usize);
+            central.slabs.spans.resize(first, frames)
+        };
+        if !resized {
             return false;
         }
-        drop(central);
         self.uncached.fetch_add((new << FRAME_SHIFT).wrapping_sub(old << FRAME_SHIFT), Ordering::Relaxed);
         true
     }
@@ -377,7 +403,8 @@ unsafe impl<C: CpuSlot, const CPUS: usize> GlobalAlloc for Heap<C, CPUS> {
         } else if size <= MAX_SLAB && layout.align() <= FRAME {
             self.alloc_slab(class_of(size))
         } else {
-            self.alloc_frames(size, layout.align()).map_or(null_mut(), NonNull::as_ptr)
+            let run = self.alloc_frames(size, layout.align()).or_else(|| self.alloc_mapped(size, layout.align()));
+            run.map_or(null_mut(), NonNull::as_ptr)
         }
     }
 
@@ -391,7 +418,11 @@ unsafe impl<C: CpuSlot, const CPUS: usize> GlobalAlloc for Heap<C, CPUS> {
             } else if size <= MAX_SLAB && layout.align() <= FRAME {
                 self.free_slab(ptr, class_of(size));
             } else if let Some(start) = NonNull::new(ptr) {
-                self.free_frames(start, size);
+                if self.in_window(ptr as usize) {
+                    self.free_mapped(start, size);
+                } else {
+                    self.free_frames(start, size);
+                }
             }
         }
     }
@@ -403,7 +434,8 @@ unsafe impl<C: CpuSlot, const CPUS: usize> GlobalAlloc for Heap<C, CPUS> {
         let slab = |size: usize| size <= MAX_SLAB && align <= FRAME;
         let stays = match (slab(old), slab(new)) {
             (true, true) => class_of(old) == class_of(new),
-            (false, false) => self.resize_run(ptr, old, new),
+            // SAFETY: the caller's duty.
+            (false, false) => unsafe { self.resize_run(ptr, old, new) },
             _ => false,
         };
         if stays {
@@ -416,6 +448,10 @@ unsafe impl<C: CpuSlot, const CPUS: usize> GlobalAlloc for Heap<C, CPUS> {
             if !to.is_null() {
                 core::ptr::copy_nonoverlapping(ptr, to, layout.size().min(new_size));
                 self.dealloc(ptr, layout);
+                return to;
+            }
+            if !slab(old) && new > old && align <= GRANULE {
+                return self.move_mapped(ptr, old.div_ceil(FRAME), new.div_ceil(FRAME));
             }
             to
         }

@@ -230,6 +230,29 @@ impl Spans {
         Some(first)
     }
 
+    /// Takes the shortest free span, or `most` frames of it; returns their number too. Each frame is a span of its own
+    /// afterwards, so that they can be given back in any pieces.
+    pub fn take_shortest(&mut self, most: u32) -> Option<(FrameId, u32)> {
+        let bin = self.bins_from(0).next()?;
+        let first = self.heads[bin];
+        let len = self.at(first).len;
+        let n = len.min(most);
+        self.unlink(first, len);
+        self.free_frames -= len;
+        self.split(first, n);
+        if len > n {
+            self.release(first + n, len - n);
+        }
+        Some((first, n))
+    }
+
+    /// Makes each of `n` used frames from `first` on a span of its own.
+    pub fn split(&mut self, first: FrameId, n: u32) {
+        for id in first..first + n {
+            self.tag(id, 1, Kind::Used);
+        }
+    }
+
     /// Gives a span back: `n` frames from `first`, all of which were taken, in one piece or several.
     pub fn release(&mut self, mut first: FrameId, mut n: u32) {
         self.free_frames += n;
