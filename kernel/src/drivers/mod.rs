@@ -34,3 +34,16 @@ pub fn probe_net(machine: &Machine) -> Option<Box<Net>> {
         }
     })
 }
+
+/// Accesses of memory that a device shares before it come before those after it, as the device sees them. On aarch64 the
+/// language's own fences reach as far as the CPUs do, the inner shareable domain, and devices may lie outside.
+#[inline]
+pub fn device_fence() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction only orders memory accesses; the compiler moves none over it.
+    unsafe {
+        core::arch::asm!("dmb osh", options(nostack, preserves_flags))
+    };
+    #[cfg(not(target_arch = "aarch64"))]
+    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}

@@ -6,11 +6,12 @@
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{Ordering, fence};
 
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::Transport;
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE};
+
+use crate::drivers::device_fence;
 
 /// Descriptors of each ring, and its buffers.
 pub const RING: usize = 256;
@@ -167,7 +168,7 @@ impl<H: Hal> Ring<H> {
         self.offered = false;
         // The new index must be visible before what the device wants is read: either it sees the index before it goes to
         // sleep, or we see that it wants the doorbell.
-        fence(Ordering::SeqCst);
+        device_fence();
         if self.queue.should_notify() {
             self.doorbell.ring();
         }
@@ -181,7 +182,7 @@ impl<H: Hal> Ring<H> {
         self.queue.set_dev_notify(true);
         // The wish must be visible before the ring is looked at for the last time: either the device sees it when it
         // returns the next buffer, or we see that buffer.
-        fence(Ordering::SeqCst);
+        device_fence();
         if self.queue.can_pop() {
             self.queue.set_dev_notify(false);
             return false;
