@@ -3,7 +3,7 @@
 //! Interrupts are masked everywhere but inside [`wait_for_interrupt`], so that code between two waits is never
 //! interrupted and handlers need not save vector state.
 
-use crate::arch;
+use crate::{arch, panic};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Most CPUs that are used.
@@ -28,6 +28,16 @@ pub fn online() -> usize {
 /// monotonic clock reaches `deadline_ns`. May also return early. Must be called with no lock held.
 pub fn wait_for_interrupt(deadline_ns: Option<u64>) {
     arch::cpu::wait_for_interrupt(deadline_ns);
+    panic::stop_if_over();
+}
+
+/// To be called between two turns of a loop that may go on without waiting: this CPU holds no address of memory that was
+/// freed (until every CPU has said so, or waited, such an address may not be used again), and stops here when another one
+/// has failed.
+#[inline]
+pub fn turn() {
+    arch::memory::quiescent();
+    panic::stop_if_over();
 }
 
 /// Ends the present or the next [`wait_for_interrupt`] of CPU `id`. Does nothing for an id that is not online.
@@ -65,7 +75,7 @@ pub fn secondary(id: usize) -> ! {
             let program: fn(usize) -> ! = unsafe { core::mem::transmute(program) };
             program(id);
         }
-        arch::cpu::wait_for_interrupt(None);
+        wait_for_interrupt(None);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tests that only a real boot can make, asked for by `debug=<kind>` on the command line: deliberate failures, on the CPU
 //! that `debug-cpu=` names (0 unless said), and checks that power off with a verdict: `debug=wake` of timers and wake-ups,
-//! `debug=bytes` of copying, filling and comparing.
+//! `debug=bytes` of copying, filling and comparing, `debug=window` of large objects that are mapped page by page.
 
 mod bytes;
+mod window;
 
 use crate::power::{self, ExitStatus};
 use crate::{announce, clock, cmdline, cpu};
@@ -10,7 +11,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Kind and function of each test.
-const KINDS: [(&str, fn()); 9] = [
+const KINDS: [(&str, fn()); 12] = [
     ("panic", || panic!("asked for by debug=panic")),
     ("null", || write_to(0x8 as *mut u8)),
     ("write-code", || write_to(overflow_stack as *const () as *mut u8)),
@@ -20,8 +21,11 @@ const KINDS: [(&str, fn()); 9] = [
         black_box(overflow_stack(black_box(0)));
     }),
     ("undefined", undefined),
+    ("double-fault", double_fault),
+    ("panic-busy", panic_while_others_run),
     ("wake", wake_test),
     ("bytes", bytes::run),
+    ("window", window::run),
 ];
 
 /// Index of the failure that another CPU is to run.
@@ -58,6 +62,41 @@ fn undefined() {
     unsafe {
         core::arch::asm!("udf #0")
     };
+}
+
+/// An exception that cannot be delivered as itself.
+fn double_fault() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // The descriptor table ends behind the double fault's gate: the page fault has none, and the general protection
+        // fault about that has none either.
+        let mut table = x86_64::instructions::tables::sidt();
+        table.limit = 9 * 16 - 1;
+        // SAFETY: exceptions with lower numbers keep their gates; the next one with a higher number ends the run.
+        unsafe { x86_64::instructions::tables::lidt(&table) };
+        write_to(0x8 as *mut u8);
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a fault on the exception stack's pointer, which then points to nothing: the vector code must not use it. It ends
+    // the run.
+    unsafe {
+        core::arch::asm!("msr spsel, #1", "mov sp, #16", "str xzr, [sp]", options(noreturn))
+    };
+}
+
+/// Fails while the other CPUs do not wait for anything.
+fn panic_while_others_run() {
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    cpu::run_on_others(|_| {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        loop {
+            cpu::turn();
+        }
+    });
+    while RUNNING.load(Ordering::Relaxed) + 1 < cpu::online() {
+        cpu::relax();
+    }
+    panic!("asked for by debug=panic-busy");
 }
 
 /// Fails as the command line asks; returns when it asks for nothing.

@@ -14,6 +14,19 @@ READY = re.compile(rb"ready in (\d+) ms: (redis-cli.*?)\r?\n")
 BOOT_LIMIT_S = 60
 
 
+# More than one kind of machine of the same architecture: make's QEMU command, then QEMU's own words appended.
+MACHINES = {
+    "x86_64": [""],
+    "aarch64": [
+        "-machine gic-version=2",
+        "-machine gic-version=3 -cpu max",
+        "-machine gic-version=3,its=off",
+        "-machine gic-version=3,virtualization=on -cpu max",
+        "-machine gic-version=2,virtualization=on -cpu cortex-a53",
+    ],
+}
+
+
 def free_port():
     """A TCP port of 127.0.0.1 that nothing uses at the moment."""
     with socket.socket() as probe:

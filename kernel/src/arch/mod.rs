@@ -11,6 +11,7 @@
 //! cpu::start_others(wanted: usize) -> usize    starts up to `wanted` - 1 further CPUs, one at a time, each of which calls
 //!                                              crate::cpu::secondary(id) -> !; returns how many run, the caller included
 //! cpu::wake(id: usize)                         IPI: ends the target's wait_for_interrupt, also when it comes first
+//! cpu::stop(id: usize)                         makes the target come to panic::claim or panic::stop_if_over as soon as may be
 //! cpu::wait_for_interrupt(deadline_ns: Option<u64>)   called with interrupts masked; sleeps until one is pending or the
 //!                                              monotonic deadline passed; opens interrupts around the halt only
 //! cpu::relax()                                 pause / yield
@@ -28,6 +29,9 @@
 //! memory::phys_to_virt(phys: u64) -> *mut u8   the direct map: all RAM, readable and writable, never executable
 //! memory::virt_to_phys(virt: *const u8) -> u64 for the direct map and the kernel image
 //! memory::map_mmio(phys: u64, len: usize) -> Option<NonNull<u8>>   uncached; the same range twice gives the same address
+//! memory::make_window(bytes: usize) -> Option<Range<usize>>   addresses for the heap's window, without pages
+//! memory::Tables: barium_heap::Mapper          maps the heap's frames there
+//! memory::quiescent()                          this CPU holds no address of memory that was freed; cheap
 //! pci::Config: Copy + ConfigurationAccess, pci::config() -> Option<Config>    ECAM (from MCFG / device tree) or legacy ports
 //! pci::windows() -> crate::pci::Windows        bus address ranges for BARs and bridges that the firmware left unassigned
 //! power::exit(status: ExitStatus) -> !         success: ACPI/PSCI power-off; failure: a status that QEMU returns

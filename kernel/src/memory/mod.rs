@@ -1,7 +1,9 @@
 //! Physical memory and the heap, which is the global allocator.
 //!
 //! All free RAM of the boot information goes to one [`barium_heap::Heap`], through the direct map: frames and objects
-//! come from the same pool, so that memory freed in one form can be had in the other.
+//! come from the same pool, so that memory freed in one form can be had in the other. Large objects for which there is no
+//! run of frames lie in a window of addresses, where they are mapped page by page: their physical memory is not contiguous.
+//! Devices are given memory of [`allocate_dma`] only, which always is.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -41,9 +43,26 @@ pub(crate) fn init(info: &BootInfo) {
     if !unsafe { HEAP.init(&ranges[..free.as_slice().len()]) } {
         console::emergency(format_args!("no usable memory: {} bytes of RAM\n", info.ram.total()));
     }
+    make_window();
     if info.ram.dropped() + free.dropped() > 0 {
         log::warn!("the memory map has more than {MAX_REGIONS} ranges: some memory is not used");
     }
+}
+
+/// Address space of the heap's window for each byte of memory: for every 256 KiB there can be one object in it.
+const WINDOW_FACTOR: usize = 8;
+
+fn make_window() {
+    let made = arch::memory::make_window(HEAP.stats().total.saturating_mul(WINDOW_FACTOR));
+    // SAFETY: the architecture reserves these addresses for the heap.
+    if !made.is_some_and(|window| unsafe { HEAP.set_window(window, &arch::memory::Tables) }) {
+        log::warn!("no memory for a window of addresses: large objects need memory in one piece");
+    }
+}
+
+/// Whether an object of the heap lies in the window: its frames need not follow each other.
+pub fn in_window(object: *const u8) -> bool {
+    HEAP.in_window(object as usize)
 }
 
 /// Bytes handed out: objects at the size of their class, and whole frames. Cheap.

@@ -59,6 +59,7 @@ impl<P: Program> Worker<'_, P> {
         // The end of the time to go on looking, after traffic.
         let mut look_until = 0;
         loop {
+            cpu::turn();
             let now = clock::now_ns();
             self.program.begin(now, &mut self.stack, self.nic);
             let turn = self.stack.poll(self.nic, &mut self.program, now / 1000);

@@ -96,6 +96,12 @@ pub fn wake(id: usize) {
     gic::send_wake(id);
 }
 
+/// Ends the present wait of a CPU, so that it looks whether another one has failed. One that runs looks at the end of its
+/// turn: interrupts are never taken as exceptions.
+pub fn stop(id: usize) {
+    wake(id);
+}
+
 /// Starts CPUs one at a time until `wanted` run; returns how many do.
 pub fn start_others(wanted: usize) -> usize {
     let hardware = hardware::get();

@@ -4,12 +4,14 @@
 //! ```text
 //! 0xffff_8000_0000_0000 + phys   the direct map: RAM but the kernel image; read, write, never execute
 //! 0xffff_c000_0000_0000 + phys   device registers, Device-nGnRE
+//! 0xffff_f000_0000_0000          the heap's window: large objects page by page; read, write, never execute
 //! 0xffff_ff00_0000_0000          stacks of the further CPUs, an unmapped guard page below each
 //! 0xffff_ffff_8000_0000          the kernel image by section: text r-x, rodata r--, data and bss rw-
 //! ```
 //!
 //! The boot tables of the entry code are replaced by these once, from the identity map. After that mappings are only ever
-//! added, so no break-before-make is needed; each addition ends in a barrier before it is used.
+//! added here, so no break-before-make is needed; each addition ends in a barrier before it is used. The window's pages come and
+//! go: see [`super::window`].
 
 use super::entry::{EXCEPTION_STACK_BYTES, IMAGE_BASE, SCTLR_ON, SCTLR_WXN, TCR, TCR_EPD0};
 use super::sysreg;
@@ -24,7 +26,7 @@ const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
 const MMIO_BASE: usize = 0xffff_c000_0000_0000;
 const STACKS: usize = 0xffff_ff00_0000_0000;
 /// Physical addresses at and above it have no place in the direct map or the device window.
-const MAX_PHYS: u64 = 1 << 46;
+const MAX_PHYS: u64 = 1 << 45;
 const PAGE: usize = FRAME as usize;
 /// A further CPU's stack.
 const STACK_BYTES: usize = 256 << 10;
@@ -32,10 +34,11 @@ const STACK_BYTES: usize = 256 << 10;
 const STACK_SLOT: usize = 1 << 20;
 const _: () = assert!(2 * PAGE + EXCEPTION_STACK_BYTES + STACK_BYTES <= STACK_SLOT);
 
-const VALID: u64 = 1;
+pub(super) const VALID: u64 = 1;
 /// A table or, on the last level, a page.
-const TABLE: u64 = 0b10;
-const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
+pub(super) const TABLE: u64 = 0b10;
+/// The physical address in an entry.
+pub(super) const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 const READ_ONLY: u64 = 1 << 7;
 const INNER_SHAREABLE: u64 = 0b11 << 8;
 const ACCESSED: u64 = 1 << 10;
@@ -139,9 +142,9 @@ fn translate(virt: usize) -> u64 {
 }
 
 /// A table as the 512 entries that the CPU also walks.
-fn table(phys: u64) -> &'static [AtomicU64; 512] {
-    // SAFETY: every table lies in the image's pool or in a leaked allocation of the heap, is mapped where
-    // `phys_to_virt` says, aligned to its size, and never freed.
+pub(super) fn table(phys: u64) -> &'static [AtomicU64; 512] {
+    // SAFETY: every table lies in the image's pool, in a leaked allocation of the heap or, in the window, in a frame that the
+    // heap leaves to it as long as this reference is used; it is mapped where `phys_to_virt` says and aligned to its size.
     unsafe { &*phys_to_virt(phys).cast() }
 }
 
@@ -202,6 +205,36 @@ fn fill(used: &mut usize, at: u64, level: usize, virt: usize, phys: u64, len: us
         done += part;
     }
     Some(())
+}
+
+/// Makes the tables for `virt` down to the one whose entries are for 2 MiB each. They stay. `None` without memory for them.
+pub(super) fn make_directory(virt: usize) -> Option<()> {
+    let used = &mut *TABLES.lock();
+    let mut at = ROOT.load(Ordering::Relaxed);
+    for level in 0..2 {
+        let entry = &table(at)[virt >> (39 - 9 * level) & 511];
+        if entry.load(Ordering::Relaxed) == 0 {
+            let next = new_table(used)?;
+            sysreg::dsb_ishst();
+            entry.store(next | VALID | TABLE, Ordering::Relaxed);
+        }
+        at = entry.load(Ordering::Relaxed) & ADDRESS;
+    }
+    Some(())
+}
+
+/// The entry for `virt` in the table that [`make_directory`] made.
+pub(super) fn directory_entry(virt: usize) -> &'static AtomicU64 {
+    let mut at = ROOT.load(Ordering::Relaxed);
+    for level in 0..2 {
+        at = table(at)[virt >> (39 - 9 * level) & 511].load(Ordering::Relaxed) & ADDRESS;
+    }
+    &table(at)[virt >> 21 & 511]
+}
+
+/// What an entry for a page of data has beside the address.
+pub(super) const fn data_page_bits() -> u64 {
+    Rights::Data.bits() | TABLE
 }
 
 /// Builds the lasting tables from the memory map and switches this CPU to them. `None` when the pool is too small.
@@ -276,6 +309,8 @@ pub fn enforce() {
         }
     }
 }
+
+pub use super::window::{Tables, make as make_window, quiescent};
 
 /// What a further CPU needs to start: the tables for the lower and the upper half.
 pub fn secondary_tables() -> (u64, u64) {

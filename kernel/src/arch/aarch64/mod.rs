@@ -18,6 +18,7 @@ pub mod pci;
 pub mod power;
 mod sysreg;
 pub mod time;
+mod window;
 
 use crate::boot::{self, BootInfo};
 

@@ -49,6 +49,14 @@ harmless! {
     spin_hint = "yield";
 }
 
+/// Makes all CPUs forget their translations for the upper half, after what was stored to the tables.
+pub fn forget_translations() {
+    // SAFETY: the tables say what is to be used; forgetting costs time and nothing else.
+    unsafe {
+        core::arch::asm!("dsb ishst", "tlbi vmalle1is", "dsb ish", "isb", options(nostack, preserves_flags));
+    }
+}
+
 /// Cleans the data cache lines of a range to the point of coherency, for a reader whose MMU and caches are off.
 pub fn clean_to_memory(start: *const u8, bytes: usize) {
     let line = 4usize << (read!("ctr_el0") >> 16 & 0xf);

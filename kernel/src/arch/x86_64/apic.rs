@@ -31,6 +31,7 @@ const TSC_DEADLINE_MODE: u32 = 2 << 17;
 const NON_MASKABLE: u32 = 4 << 8;
 const DIVIDE_BY_16: u32 = 3;
 const DELIVERY_PENDING: u64 = 1 << 12;
+const NMI: u32 = 4 << 8 | 1 << 14;
 const INIT: u32 = 5 << 8 | 1 << 14;
 const STARTUP: u32 = 6 << 8 | 1 << 14;
 
@@ -125,6 +126,11 @@ fn command(target: u32, low: u32) {
 /// Interrupts the CPU with APIC number `target`.
 pub(super) fn send(target: u32, vector: u8) {
     command(target, u32::from(vector) | 1 << 14);
+}
+
+/// Interrupts the CPU with APIC number `target` whatever it does.
+pub(super) fn send_nmi(target: u32) {
+    command(target, NMI);
 }
 
 /// Resets the CPU with APIC number `target`.

@@ -1,6 +1,6 @@
 //! What each CPU has of its own, its features, and how it idles.
 
-use super::{apic, exception, paging, time};
+use super::{apic, exception, paging, time, window};
 use crate::cpu::MAX_CPUS;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
@@ -177,6 +177,11 @@ pub fn wake(id: usize) {
     apic::send(APIC_IDS[id].load(Ordering::Relaxed), super::irq::WAKE);
 }
 
+/// Interrupts a CPU that is online, masked or not: the exception brings it to `panic::claim`.
+pub fn stop(id: usize) {
+    apic::send_nmi(APIC_IDS[id].load(Ordering::Relaxed));
+}
+
 /// Sleeps until an interrupt or the deadline. An interrupt that is pending already is taken at once: `sti` holds
 /// interrupts off for one more instruction, which is the halt.
 pub fn wait_for_interrupt(deadline_ns: Option<u64>) {
@@ -197,8 +202,10 @@ pub fn wait_for_interrupt(deadline_ns: Option<u64>) {
         }
     }
     time::look_again();
+    let before = window::halting();
     // SAFETY: as above.
     unsafe { asm!("sti", "hlt", "cli") };
+    window::awake(before);
 }
 
 /// Notes that this CPU's timer has fired.

@@ -15,6 +15,7 @@ pub mod pci;
 pub mod power;
 mod smp;
 pub mod time;
+mod window;
 
 use crate::boot::BootInfo;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The windows into physical memory.
 pub mod memory {
     pub use super::paging::{map_mmio, phys_to_virt, virt_to_phys};
+    pub use super::window::{Tables, make as make_window, quiescent};
 }
 
 static ENTRY_TICKS: AtomicU64 = AtomicU64::new(0);

@@ -1,7 +1,8 @@
 //! Page tables: the image by section, the direct map of RAM, windows for device registers and stacks. No page is both
 //! writable and executable, and nothing is mapped in the lower half, where null pointers point.
 //!
-//! Mappings are only ever added, so that no other CPU ever holds a stale translation.
+//! Mappings are only ever added here, so that no other CPU ever holds a stale translation; the heap's window, whose pages come
+//! and go, is [`super::window`]'s.
 
 use super::entry::address;
 use crate::boot::BootInfo;
@@ -21,14 +22,18 @@ const STACK_SLOT: u64 = 1 << 20;
 /// Highest physical address that the windows cover: 32 TiB.
 const PHYSICAL_END: u64 = (DEVICE - DIRECT) >> 1;
 
-const PRESENT: u64 = 1;
-const WRITABLE: u64 = 1 << 1;
+pub(super) const PRESENT: u64 = 1;
+pub(super) const WRITABLE: u64 = 1 << 1;
 const WRITE_THROUGH: u64 = 1 << 3;
 const UNCACHED: u64 = 1 << 4;
+/// Set by the CPU otherwise, at the first use and the first write.
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
 const NO_EXECUTE: u64 = 1 << 63;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+/// The physical address in an entry.
+pub(super) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// What a mapping allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +85,14 @@ pub fn virt_to_phys(virt: *const u8) -> u64 {
     if virt >= IMAGE_OFFSET {
         virt.wrapping_sub(IMAGE_OFFSET).wrapping_add(IMAGE_DELTA.load(Ordering::Relaxed))
     } else {
+        debug_assert!((DIRECT..DEVICE).contains(&virt), "{virt:#x} is not in the direct map");
         virt - DIRECT
     }
 }
 
 /// No frame was left for a page table, or the address is beyond what the windows cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NoFrame;
+pub(super) struct NoFrame;
 
 /// Maps `len` bytes in the largest pages that fit. What is mapped already must have the same target and keeps its rights.
 fn map(virt: u64, phys: u64, len: u64, rights: Rights, frame: &mut dyn FnMut() -> Option<u64>) -> Result<(), NoFrame> {
@@ -132,7 +138,8 @@ const fn page_size(level: u32) -> u64 {
     1 << (12 + 9 * level)
 }
 
-fn slot(table: u64, virt: u64, level: u32) -> *mut u64 {
+/// The entry for `virt` of a table at `level`.
+pub(super) fn slot(table: u64, virt: u64, level: u32) -> *mut u64 {
     (phys_to_virt(table) as *mut u64).wrapping_add((virt >> (12 + 9 * level)) as usize & 511)
 }
 
@@ -170,7 +177,7 @@ fn descend(virt: u64, level: u32, frame: &mut dyn FnMut() -> Option<u64>) -> Res
 }
 
 /// Fills a frame of our own with zeros.
-fn clear_frame(phys: u64) {
+pub(super) fn clear_frame(phys: u64) {
     let words = phys_to_virt(phys) as *mut u64;
     // SAFETY: the caller has just taken this frame; it is in the direct map.
     unsafe {
@@ -235,6 +242,35 @@ fn build(info: &BootInfo, frame: &mut dyn FnMut() -> Option<u64>) -> Result<(), 
 fn add(virt: u64, phys: u64, len: u64, rights: Rights) -> Result<(), NoFrame> {
     let _change = CHANGE.lock();
     map(virt, phys, len, rights, &mut || crate::memory::allocate_frames(1))
+}
+
+/// Makes the tables for `virt` down to the one whose entries are for 2 MiB each. They stay.
+pub(super) fn make_directory(virt: u64) -> Result<(), NoFrame> {
+    let _change = CHANGE.lock();
+    descend(virt, 1, &mut || crate::memory::allocate_frames(1)).map(|_| ())
+}
+
+/// The entry for `virt` in the table at `level`, down to which tables exist.
+pub(super) fn entry(virt: u64, level: u32) -> *mut u64 {
+    let mut table = ROOT.load(Ordering::Relaxed);
+    for at in (level + 1..4).rev() {
+        // SAFETY: the caller knows that the tables exist; they lie in the direct map and entries that name tables stay.
+        table = unsafe { slot(table, virt, at).read_volatile() } & ADDRESS;
+    }
+    slot(table, virt, level)
+}
+
+/// What an entry for a page of data has beside the address, when its translation is not to outlive [`flush`].
+pub(super) fn data_bits() -> u64 {
+    Rights::Write.bits() & !GLOBAL | ACCESSED | DIRTY
+}
+
+/// Forgets this CPU's translations that are not global, and parts of walks.
+pub(super) fn flush() {
+    // SAFETY: the tables stay the same.
+    unsafe {
+        core::arch::asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack, preserves_flags));
+    }
 }
 
 /// Maps registers of a device, uncached; the same range twice gives the same address. `None` when no memory is left for

@@ -1,7 +1,7 @@
 //! Starting the other CPUs: INIT and start-up IPIs to a trampoline below 1 MiB (SDM volume 3, 8.4).
 
 use super::entry::address;
-use super::{apic, cpu, firmware, paging, time};
+use super::{apic, cpu, firmware, paging, time, window};
 use crate::boot::BootInfo;
 use crate::cpu::MAX_CPUS;
 use alloc::boxed::Box;
@@ -108,6 +108,7 @@ fn start(id: usize, apic_id: u32, page: u64) -> Result<(), &'static str> {
 pub(super) unsafe extern "C" fn enter(area: *mut cpu::Area) -> ! {
     // SAFETY: `start` made the area for this CPU alone and leaked it; its fault stack is mapped.
     unsafe { cpu::enter(&mut *area) };
+    window::awake(0);
     apic::init_cpu();
     crate::cpu::secondary(cpu::id())
 }
