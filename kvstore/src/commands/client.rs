@@ -1,5 +1,6 @@
 //! CLIENT: sessions seen and steered from a session.
 
+use super::client_tracking;
 use crate::acl::UserId;
 use crate::blocking::{Unblock, Wait};
 use crate::command::{Arg, Command, Group, acl, flag};
@@ -23,6 +24,7 @@ pub const COMMANDS: &[Command] = &[Command {
     complexity: "Depends on subcommand.",
     arity: -2,
     subcommands: &[
+        client_tracking::CACHING,
         Command {
             name: "getname",
             group: Group::Connection,
@@ -35,6 +37,7 @@ pub const COMMANDS: &[Command] = &[Command {
             run: Some(client_getname),
             ..Command::DEFAULT
         },
+        client_tracking::GETREDIR,
         Command {
             name: "help",
             group: Group::Connection,
@@ -252,6 +255,8 @@ pub const COMMANDS: &[Command] = &[Command {
             run: Some(client_setname),
             ..Command::DEFAULT
         },
+        client_tracking::TRACKING,
+        client_tracking::TRACKINGINFO,
         Command {
             name: "unblock",
             group: Group::Connection,
@@ -355,11 +360,15 @@ impl Sizes {
 /// A line of CLIENT LIST, without its end.
 fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String {
     let mut flags = String::new();
+    let tracking = c.tracking.as_deref();
     for (set, letter) in [
         (c.monitor, 'O'),
         (c.is_subscribed(), 'P'),
         (c.multi.is_some(), 'x'),
         (c.blocked.is_some(), 'b'),
+        (tracking.is_some_and(|t| t.on), 't'),
+        (tracking.is_some_and(|t| t.broken), 'R'),
+        (tracking.is_some_and(|t| t.bcast), 'B'),
         (c.watch_broken, 'd'),
         (c.fate == Fate::CloseAfterOutput, 'c'),
         (c.fate == Fate::Abort, 'A'),
@@ -380,7 +389,7 @@ fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
          multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={multi_mem} rbs={} rbp={} obl=0 oll={} omem={} \
-         tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}",
+         tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
         c.id,
         c.peer,
         c.local,
@@ -398,6 +407,7 @@ fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String
         if sizes.output > 0 { "rw" } else { "r" },
         last.unwrap_or("NULL"),
         printable(core.acl.name(c.user), 1024),
+        client_tracking::redirection(tracking),
         if c.resp3 { 3 } else { 2 },
         printable(&c.lib_name, 1024),
         printable(&c.lib_ver, 1024),

@@ -246,6 +246,7 @@ fn reset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.client.multi = None;
     ctx.keys.space.unwatch(ctx.client);
     ctx.core.unsubscribe_all(ctx.client);
+    ctx.keys.space.disable_tracking(ctx.client);
     if ctx.client.monitor {
         let id = ctx.client.handle;
         ctx.core.monitors.retain(|m| *m != id);

@@ -127,7 +127,7 @@ fn clients(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "client_recent_max_input_buffer:{input}");
     line!(out, "client_recent_max_output_buffer:{output}");
     line!(out, "blocked_clients:{}", core.blocked);
-    line!(out, "tracking_clients:0");
+    line!(out, "tracking_clients:{}", ctx.keys.space.tracking.clients);
     line!(out, "clients_in_timeout_table:{}", core.timers.len());
 }
 
@@ -246,9 +246,10 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "slave_expires_tracked_keys:0");
     line!(out, "active_defrag_hits:0");
     line!(out, "active_defrag_misses:0");
-    line!(out, "tracking_total_keys:0");
-    line!(out, "tracking_total_items:0");
-    line!(out, "tracking_total_prefixes:0");
+    let tracking = &ctx.keys.space.tracking;
+    line!(out, "tracking_total_keys:{}", tracking.keys());
+    line!(out, "tracking_total_items:{}", tracking.items());
+    line!(out, "tracking_total_prefixes:{}", tracking.prefixes());
     line!(out, "unexpected_error_replies:0");
     line!(out, "total_error_replies:{}", s.errors);
     line!(out, "dump_payload_sanitizations:0");

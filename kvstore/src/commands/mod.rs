@@ -26,6 +26,7 @@ pub mod acl;
 pub mod bitfield;
 pub mod bitmaps;
 pub mod client;
+pub mod client_tracking;
 pub mod collection;
 pub mod command;
 pub mod configuration;

@@ -274,6 +274,7 @@ fn flushdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let at_once = flush_async(ctx)?;
     let db = ctx.keys.db;
     let n = ctx.keys.space.flush(db);
+    ctx.keys.space.invalidate_all();
     flushed(ctx, at_once, n);
     Ok(())
 }
@@ -281,6 +282,7 @@ fn flushdb(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn flushall(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let at_once = flush_async(ctx)?;
     let n = (0..ctx.keys.space.dbs.len()).map(|db| ctx.keys.space.flush(db)).sum();
+    ctx.keys.space.invalidate_all();
     flushed(ctx, at_once, n);
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::server::dispatch;
+use crate::server::tracking::note_reads;
 
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
@@ -148,6 +149,9 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             deny_blocking: true,
         };
         dispatch::call(&mut inner, entry);
+        if ctx.client.tracking.is_some() {
+            note_reads(ctx.keys.space, ctx.client, entry.command, args);
+        }
     }
     Ok(())
 }

@@ -104,6 +104,8 @@ pub struct Config {
     pub slowlog_us: i64,
     /// `slowlog-max-len`.
     pub slowlog_len: usize,
+    /// `tracking-table-max-keys`; 0: any number.
+    pub tracking_max_keys: usize,
     /// `latency-monitor-threshold`, in ms; 0: off.
     pub latency_threshold_ms: u64,
     /// `list-max-listpack-size`.
@@ -150,6 +152,7 @@ impl Config {
             notify_mask: 0,
             slowlog_us: 0,
             slowlog_len: 0,
+            tracking_max_keys: 0,
             latency_threshold_ms: 0,
             list_limit: NodeLimit::new(-2),
             hash: HashLimits { listpack_entries: 0, listpack_value: 0, hashing },
@@ -288,6 +291,7 @@ impl Config {
         self.notify_mask = self.number("notify-keyspace-events") as u32;
         self.slowlog_us = self.number("slowlog-log-slower-than");
         self.slowlog_len = self.number("slowlog-max-len") as usize;
+        self.tracking_max_keys = self.number("tracking-table-max-keys") as usize;
         self.latency_threshold_ms = self.number("latency-monitor-threshold") as u64;
         self.list_limit = self.list_limit.with_number(self.number("list-max-listpack-size"));
         self.hash.listpack_entries = self.number("hash-max-listpack-entries") as usize;

@@ -163,6 +163,7 @@ pub const PARAMS: &[Param] = &[
     param("stream-node-max-entries", Kind::Int(0, MANY), "100"),
     param("tcp-keepalive", Kind::Int(0, INT), "300"),
     param("timeout", Kind::Int(0, INT), "0"),
+    param("tracking-table-max-keys", Kind::Int(0, MANY), "1000000"),
     aliased("zset-max-listpack-entries", "zset-max-ziplist-entries", Kind::Int(0, MANY), "128"),
     aliased("zset-max-listpack-value", "zset-max-ziplist-value", Kind::Memory(0, MANY), "64"),
 ];

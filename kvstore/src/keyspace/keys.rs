@@ -1,6 +1,6 @@
 //! One database as a command sees it.
 
-use super::{Db, Effect, Event, Keyspace, event};
+use super::{Db, Effect, Event, Followup, Keyspace, event};
 use crate::error::Error;
 use crate::session::args::OwnedArgs;
 use crate::table::Pos;
@@ -365,15 +365,27 @@ impl<'a> Keys<'a> {
     #[inline]
     pub fn modified_by(&mut self, key: &[u8], changes: usize) {
         self.space.dirty += changes as u64;
-        let d = &self.space.dbs[self.db];
-        if !d.watched.is_empty() || !d.waiting.is_empty() {
-            self.touch_watchers(key);
-            self.wake(key);
+        if self.space.dbs[self.db].observed {
+            self.tell_observers(key, true);
         }
     }
 
+    /// The same for a key that the server removed by itself, which is no change that counts.
+    pub(super) fn removed(&mut self, key: &[u8]) {
+        if self.space.dbs[self.db].observed {
+            self.tell_observers(key, false);
+        }
+    }
+
+    #[cold]
+    fn tell_observers(&mut self, key: &[u8], author: bool) {
+        self.touch_watchers(key);
+        self.invalidate(key, author);
+        self.wake(key);
+    }
+
     /// Breaks transactions that watch a key.
-    pub(super) fn touch_watchers(&mut self, key: &[u8]) {
+    fn touch_watchers(&mut self, key: &[u8]) {
         if let Some(watchers) = self.space.dbs[self.db].watched.get(key) {
             self.space.touched.extend(watchers);
         }
@@ -398,7 +410,7 @@ impl<'a> Keys<'a> {
     #[inline]
     pub fn notify(&mut self, class: u32, name: &'static str, key: &[u8]) {
         if self.space.notify_mask & class != 0 && self.space.notify_mask & (event::KEYSPACE | event::KEYEVENT) != 0 {
-            self.space.events.push(Event { db: self.db, name, key: key.into() });
+            self.space.events.push(Followup::Event(Event { db: self.db, name, key: key.into() }));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Giving memory back in bounded steps: removed collections and flushed databases are queued and taken apart between the
 //! turns of the event loop.
 
+use super::tracking::Cached;
 use crate::table::Table;
 use crate::value::{Item, Object};
 use alloc::boxed::Box;
@@ -14,6 +15,7 @@ pub const LAZY_ELEMENTS: usize = 64;
 enum Garbage {
     Object(Box<Object>),
     Table(Table<Item>),
+    Cached(Table<Cached>),
 }
 
 /// The queue of what is to be freed.
@@ -60,6 +62,13 @@ impl LazyFree {
         }
     }
 
+    /// Frees what was noted of keys that clients have read.
+    pub fn push_cached(&mut self, table: Table<Cached>) {
+        if !table.is_empty() {
+            self.queue.push_back(Garbage::Cached(table));
+        }
+    }
+
     /// Frees about `n` elements; returns whether there is more.
     pub fn step(&mut self, n: usize) -> bool {
         let mut left = n;
@@ -75,6 +84,13 @@ impl LazyFree {
                         return true;
                     }
                 }
+                Some(Garbage::Cached(table)) => match table.pop_any() {
+                    None => drop(self.queue.pop_front()),
+                    Some(_) => {
+                        self.freed += 1;
+                        left -= 1;
+                    }
+                },
                 Some(Garbage::Table(table)) => match table.pop_any() {
                     None => drop(self.queue.pop_front()),
                     Some(item) => {

@@ -12,6 +12,7 @@ mod lazy;
 pub mod policy;
 mod removal;
 pub mod strings;
+pub mod tracking;
 mod watch;
 
 pub use keys::Keys;
@@ -31,6 +32,7 @@ use evict::Evictor;
 use expiry::Sweep;
 use hashbrown::HashMap;
 use policy::Order;
+use tracking::{Invalidation, Tracking};
 
 /// Number of databases unless configured otherwise.
 pub const DATABASES: usize = 16;
@@ -96,6 +98,8 @@ pub struct Db {
     pub watched: KeyMap<Vec<ClientId>>,
     /// Who waits for which key, in the order in which they came.
     pub waiting: KeyMap<VecDeque<ClientId>>,
+    /// Whether anybody watches or waits here, or tracks: whether a change concerns others.
+    observed: bool,
 }
 
 impl Db {
@@ -107,6 +111,7 @@ impl Db {
             sweep: Sweep::new(),
             watched: HashMap::with_hasher(maps.clone()),
             waiting: HashMap::with_hasher(maps),
+            observed: false,
         }
     }
 }
@@ -129,6 +134,19 @@ pub struct Event {
     pub name: &'static str,
     /// Key.
     pub key: Box<[u8]>,
+}
+
+/// What a command set in motion for others, in the order in which it happened.
+#[derive(Debug)]
+pub enum Followup {
+    /// A keyspace event is to be published.
+    Event(Event),
+    /// A key changed that clients may have in their caches.
+    Invalidate(Invalidation),
+    /// All keys of a database did.
+    InvalidateAll,
+    /// Many keys changed that have a prefix which clients track.
+    Broadcasts,
 }
 
 /// A change in the form in which it is logged and replicated.
@@ -182,12 +200,14 @@ pub struct Keyspace {
     pub lazy: LazyFree,
     /// Classes of events that are published ([`event`]).
     pub notify_mask: u32,
-    /// Events of the present command.
-    pub events: Vec<Event>,
+    /// Events of the present command, and changes that tracking clients are told of.
+    pub events: Vec<Followup>,
     /// Keys that somebody waits for and that the present command changed.
     pub ready: Vec<(usize, Box<[u8]>)>,
     /// Clients with a watched key that the present command changed.
     pub touched: Vec<ClientId>,
+    /// CLIENT TRACKING.
+    pub tracking: Tracking,
     /// Whether effects are collected.
     pub effects_wanted: bool,
     /// Effects of the present command.
@@ -222,6 +242,7 @@ impl Keyspace {
             events: Vec::new(),
             ready: Vec::new(),
             touched: Vec::new(),
+            tracking: Tracking::new(hashing),
             effects_wanted: false,
             effects: Vec::new(),
             effect_form: EffectForm::Verbatim,

@@ -26,9 +26,17 @@ impl Keys<'_> {
             let command: &[u8] = if self.space.lazy_removal[why as usize] { b"UNLINK" } else { b"DEL" };
             self.space.effects.push(Effect { db: self.db, args: OwnedArgs::from_slices(&[command, key]) });
         }
-        self.touch_watchers(key);
-        self.wake(key);
-        self.notify(class, name, key);
+        // Redis's order, which a client sees that tracks keys and listens to events.
+        match why {
+            Why::Expired => {
+                self.notify(class, name, key);
+                self.removed(key);
+            }
+            Why::Evicted => {
+                self.removed(key);
+                self.notify(class, name, key);
+            }
+        }
         self.space.lazy.drop_item(item);
     }
 }

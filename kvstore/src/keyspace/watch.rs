@@ -11,6 +11,7 @@ impl Keys<'_> {
         }
         self.find(key);
         self.db_mut().watched.entry(key.into()).or_default().push(client.handle);
+        self.space.note_observers(self.db);
         client.watching.push((self.db, key.into()));
     }
 }
@@ -26,12 +27,13 @@ impl Keyspace {
 
     /// Ends a session's WATCHes.
     pub fn unwatch(&mut self, client: &mut Client) {
-        for (db, key) in core::mem::take(&mut client.watching) {
-            let Some(db) = self.dbs.get_mut(db) else { continue };
+        for (number, key) in core::mem::take(&mut client.watching) {
+            let Some(db) = self.dbs.get_mut(number) else { continue };
             if let Some(watchers) = db.watched.get_mut(&key) {
                 watchers.retain(|c| *c != client.handle);
                 if watchers.is_empty() {
                     db.watched.remove(&key);
+                    self.note_observers(number);
                 }
             }
         }

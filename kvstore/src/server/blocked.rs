@@ -31,6 +31,7 @@ impl Server {
                     queue.push_back(id);
                 }
             }
+            self.keyspace.note_observers(client.db);
         }
         self.core.blocked += 1;
         client.blocked = Some(Box::new(Blocked {
@@ -62,8 +63,23 @@ impl Server {
                     }
                 }
             }
+            self.keyspace.note_observers(blocked.db);
         }
         Some(blocked)
+    }
+
+    /// Serves the clients that wait for keys that a session's command has changed. What they do can concern that session
+    /// too: meanwhile it is among the others.
+    #[cold]
+    pub(super) fn serve_ready_after(&mut self, session: &mut Session) {
+        let c = &session.client;
+        let stand_in = Session::new(Client::new(c.id, c.handle, c.peer, c.local, 0), 0);
+        let id = c.handle;
+        self.core.clients.put_back(Box::new(core::mem::replace(session, stand_in)));
+        self.serve_ready();
+        if let Some(itself) = self.core.clients.take(id) {
+            *session = *itself;
+        }
     }
 
     /// Serves the clients that wait for keys that were changed, in the order in which they came.
@@ -94,7 +110,14 @@ impl Server {
         if let Ok(entry) = dispatch::find(&self.core, args) {
             // The user's rules may have changed meanwhile.
             match self.core.permit(&session.client, entry, args) {
-                Ok(()) => self.call_again(&mut session, entry, args),
+                Ok(()) => {
+                    let tracks = session.client.tracking.is_some();
+                    self.keyspace.tracking.author = tracks.then_some(session.client.handle);
+                    self.call_again(&mut session, entry, args);
+                    if tracks {
+                        self.after_tracked(&mut session.client, Some(entry.command), args);
+                    }
+                }
                 Err(e) => {
                     self.core.stats.error(e.code());
                     Reply { out: &mut session.out, resp3: session.client.resp3 }.error(&e);
@@ -109,7 +132,7 @@ impl Server {
             self.core.clients.list(&mut session.client);
         }
         if self.keyspace.has_followups() {
-            self.follow_up(&mut session.client);
+            self.follow_up(Some(&mut session.client));
         }
         if !session.client.pushes.is_empty() {
             let Session { client, out, .. } = &mut *session;
@@ -138,7 +161,7 @@ impl Server {
         if let Some(blocked) = self.leave_queues(&mut session.client) {
             self.begin(&mut session);
             let Session { client, out, .. } = &mut *session;
-            self.execute(client, out, blocked.args.args());
+            self.execute_in_full(client, out, blocked.args.args());
         }
         self.finish(session);
         if !self.keyspace.ready.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::room::Room;
+use crate::blocking::Wait;
 use crate::command::{Command, flag};
 use crate::commands::table::Entry;
 use crate::core::Core;
@@ -11,7 +12,7 @@ use crate::error_text;
 use crate::keyspace::{Effect, EffectForm, Keyspace};
 use crate::reply::Reply;
 use crate::session::args::Args;
-use crate::session::output::Output;
+use crate::session::output::{Mark, Output};
 use crate::session::{Client, ReplyMode, Session};
 use crate::text;
 use alloc::string::String;
@@ -38,41 +39,59 @@ impl Server {
             return;
         }
         let Session { client, out, .. } = session;
-        self.execute_muted(client, out, args);
+        self.execute_in_full(client, out, args);
         if !self.keyspace.ready.is_empty() {
-            self.serve_ready();
+            self.serve_ready_after(session);
         }
         while let Some((id, why)) = self.core.unblock.pop() {
             self.unblock(id, why);
         }
     }
 
-    /// Carries out a command of a session with CLIENT REPLY OFF or SKIP, among others.
-    fn execute_muted(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) {
-        let mark = out.mark();
+    /// Carries out a command of any session, with CLIENT REPLY OFF or SKIP too.
+    pub(super) fn execute_in_full(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) {
         if client.reply_mode == ReplyMode::SkipNext {
             client.reply_mode = ReplyMode::SkipThis;
         }
-        self.execute(client, out, args);
+        let mark = self.execute(client, out, args);
         match client.reply_mode {
             ReplyMode::On => {}
             ReplyMode::SkipNext | ReplyMode::Off => out.truncate(mark),
+            // It is carried out later; that is when its reply is skipped.
+            ReplyMode::SkipThis if client.blocked.as_ref().is_some_and(|b| b.wait == Wait::Pause) => {}
             ReplyMode::SkipThis => {
                 out.truncate(mark);
                 client.reply_mode = ReplyMode::On;
             }
         }
+        if !client.pushes.is_empty() {
+            out.append(&mut client.pushes);
+        }
     }
 
-    /// Checks, carries out and answers one command.
-    pub(super) fn execute(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) {
+    /// Checks, carries out and answers one command; returns where the reply begins. Pushes that it caused are still to be
+    /// sent.
+    fn execute(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) -> Mark {
+        let tracks = client.tracking.is_some();
+        if tracks {
+            self.keyspace.tracking.author = Some(client.handle);
+        }
         let verdict = match find(&self.core, args) {
             Ok(entry) => self.check(client, entry, args).map(|v| (v, entry)),
             Err(e) => Err(e),
         };
+        // What was evicted to make room is said first.
+        if !client.pushes.is_empty() {
+            out.append(&mut client.pushes);
+        }
+        let mark = out.mark();
         let mut reply = Reply { out, resp3: client.resp3 };
+        let mut ran = None;
         match verdict {
-            Ok((Verdict::Run, entry)) => self.run(client, reply, entry, args),
+            Ok((Verdict::Run, entry)) => {
+                self.run(client, reply, entry, args);
+                ran = Some(entry.command);
+            }
             Ok((Verdict::Queued, _)) => reply.simple("QUEUED"),
             Ok((Verdict::Hold, _)) => {}
             Err(e) => {
@@ -81,9 +100,10 @@ impl Server {
                 reply.error(&e);
             }
         }
-        if !client.pushes.is_empty() {
-            out.append(&mut client.pushes);
+        if tracks {
+            self.after_tracked(client, ran, args);
         }
+        mark
     }
 
     /// A refused command makes the transaction that is being queued fail; a refused EXEC ends it.
@@ -120,7 +140,7 @@ impl Server {
         if grows(client, command) && self.core.over_maxmemory() {
             let room = self.make_room();
             if self.keyspace.has_followups() {
-                self.follow_up(client);
+                self.follow_up(Some(client));
             }
             match room {
                 Room::Enough => {}
@@ -192,7 +212,7 @@ impl Server {
             self.block(client, entry.command, args);
         }
         if self.keyspace.has_followups() {
-            self.follow_up(client);
+            self.follow_up(Some(client));
         }
     }
 }

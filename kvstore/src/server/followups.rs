@@ -1,8 +1,10 @@
 //! What a command set in motion for others: broken transactions, keyspace events, lines for MONITOR.
 
 use super::Server;
+use super::tracking::Own;
 use crate::command::{Command, flag};
 use crate::core::Core;
+use crate::keyspace::Followup;
 use crate::session::args::{Args, is_secret};
 use crate::session::{Client, ClientId, Fate, Session};
 use crate::text;
@@ -10,17 +12,30 @@ use alloc::format;
 use alloc::string::String;
 
 impl Server {
-    /// Carries out what the keyspace collected during a command.
-    pub(super) fn follow_up(&mut self, client: &mut Client) {
+    /// Carries out what the keyspace collected during a command of `present`, or between commands.
+    pub(super) fn follow_up(&mut self, mut present: Option<&mut Client>) {
         for id in core::mem::take(&mut self.keyspace.touched) {
-            if id == client.handle {
+            if let Some(client) = present.as_deref_mut().filter(|client| client.handle == id) {
                 client.watch_broken = true;
             } else if let Some(s) = self.core.clients.get_mut(id) {
                 s.client.watch_broken = true;
             }
         }
-        for event in core::mem::take(&mut self.keyspace.events) {
-            self.core.publish_event(self.keyspace.notify_mask, &event, Some(client));
+        let mut own = Own::new();
+        for followup in core::mem::take(&mut self.keyspace.events) {
+            match followup {
+                Followup::Event(event) => {
+                    self.core.publish_event(self.keyspace.notify_mask, &event, present.as_deref_mut());
+                }
+                Followup::Invalidate(change) => self.invalidate(&change, &mut present, &mut own),
+                Followup::InvalidateAll => self.invalidate_all(&mut present, &mut own),
+                Followup::Broadcasts => self.send_broadcasts(present.as_deref_mut()),
+            }
+        }
+        if let Some(client) = present
+            && !own.is_empty()
+        {
+            self.tell_own(client, own);
         }
         self.keyspace.effects.clear();
     }
@@ -29,6 +44,7 @@ impl Server {
     pub(super) fn forget(&mut self, client: &mut Client) {
         self.leave_queues(client);
         self.keyspace.unwatch(client);
+        self.keyspace.end_tracking(client);
         self.core.unsubscribe_all(client);
         let id = client.handle;
         if client.monitor {

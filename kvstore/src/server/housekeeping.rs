@@ -46,12 +46,17 @@ impl Server {
             let wait_ms = sweep_ms.saturating_sub(self.keyspace.now_ms).max(0) as u64;
             next = next.min(now.saturating_add(wait_ms.saturating_mul(1000)));
         }
+        let too_many_tracked = self.limit_tracked();
         let freeing = self.free_step();
-        if freeing {
+        if freeing || too_many_tracked {
             next = now;
         }
         if self.keyspace.has_followups() {
-            self.follow_up_removals();
+            self.follow_up(None);
+            self.serve_ready();
+        }
+        if self.keyspace.tracking.has_broadcasts() {
+            self.send_broadcasts(None);
         }
         if self.keyspace.lazy.is_empty() {
             for id in core::mem::take(&mut self.core.flushing) {
@@ -124,20 +129,6 @@ impl Server {
         });
         self.block(client, command, args);
         self.core.held.push(client.handle);
-    }
-
-    /// Watches, waits and events of keys that the server removed.
-    fn follow_up_removals(&mut self) {
-        for id in core::mem::take(&mut self.keyspace.touched) {
-            if let Some(s) = self.core.clients.get_mut(id) {
-                s.client.watch_broken = true;
-            }
-        }
-        for event in core::mem::take(&mut self.keyspace.events) {
-            self.core.publish_event(self.keyspace.notify_mask, &event, None);
-        }
-        self.keyspace.effects.clear();
-        self.serve_ready();
     }
 
     /// Closes idle sessions (`timeout`) and those whose output stays too long beyond the soft limit.

@@ -12,8 +12,9 @@ mod plain;
 mod room;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tracking;
 
-use crate::acl::{Acl, UserId};
+use crate::acl::Acl;
 use crate::commands::table::Index;
 use crate::config::Config;
 use crate::core::{Core, Pause, ReplyBuffers, ServerEvent};
@@ -23,9 +24,7 @@ use crate::machine::{Identity, Machine};
 use crate::pubsub::PubSub;
 use crate::random::Rng;
 use crate::session::args::Span;
-use crate::session::output::Output;
-use crate::session::parser::Parser;
-use crate::session::{Client, ClientId, Endpoint, Fate, ReplyMode, Session};
+use crate::session::{Client, ClientId, Endpoint, Fate, Session};
 use crate::slowlog::Slowlog;
 use crate::stats::Stats;
 use crate::table::Hashing;
@@ -166,50 +165,10 @@ impl Server {
         self.core.stats.connections += 1;
         let id = self.core.next_client_id;
         self.core.next_client_id += 1;
-        let mut client = Client {
-            id,
-            handle: self.core.clients.reserve(),
-            peer,
-            local,
-            name: Vec::new(),
-            lib_name: Vec::new(),
-            lib_ver: Vec::new(),
-            db: 0,
-            resp3: false,
-            user: UserId::DEFAULT,
-            authenticated: false,
-            unrestricted: false,
-            fate: Fate::Open,
-            reply_mode: ReplyMode::On,
-            no_evict: false,
-            no_touch: false,
-            monitor: false,
-            multi: None,
-            watching: Vec::new(),
-            watch_broken: false,
-            subscriptions: None,
-            blocked: None,
-            pushes: Output::new(usize::MAX),
-            created_us: self.core.now_us,
-            active_us: self.core.now_us,
-            last_command: None,
-            soft_limit_since: None,
-            commands: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-            reply_peak: 0,
-            reply_peak_since_us: self.core.now_us,
-            listed: false,
-            held: false,
-        };
+        let handle = self.core.clients.reserve();
+        let mut client = Client::new(id, handle, peer, local, self.core.now_us);
         self.core.become_default(&mut client);
-        let session = Session {
-            client,
-            out: Output::new(self.core.output_limit()),
-            parser: Parser::default(),
-            query: Vec::new(),
-            finished: false,
-        };
+        let session = Session::new(client, self.core.output_limit());
         Ok(self.core.clients.insert(Box::new(session)))
     }
 

@@ -37,8 +37,14 @@ impl Server {
         let mut ctx = Ctx { command, args, reply, keys, client, core: &mut self.core, deny_blocking: false };
         call(&mut ctx, entry);
         if self.keyspace.has_followups() {
-            self.follow_up(client);
-            self.serve_ready();
+            self.follow_up(Some(client));
+            // What other sessions redirect to this one.
+            if !client.pushes.is_empty() {
+                out.append(&mut client.pushes);
+            }
+            if !self.keyspace.ready.is_empty() {
+                self.serve_ready_after(session);
+            }
         }
         true
     }

@@ -97,6 +97,29 @@ impl Subscriptions {
     }
 }
 
+/// CLIENT TRACKING as a session has asked for it. All off: it has turned it off again.
+#[derive(Debug, Default)]
+pub struct TrackingState {
+    /// Whether it tracks.
+    pub on: bool,
+    /// By prefix, not by what it reads.
+    pub bcast: bool,
+    /// Only what it reads after CLIENT CACHING YES.
+    pub optin: bool,
+    /// Everything but what it reads after CLIENT CACHING NO.
+    pub optout: bool,
+    /// Not its own changes.
+    pub noloop: bool,
+    /// Whether CLIENT CACHING was given for the command, or transaction, to come.
+    pub caching: bool,
+    /// Whether the session that it redirects to was found to be gone.
+    pub broken: bool,
+    /// The session that is told in its place, by number and by name.
+    pub redirect: Option<(u64, ClientId)>,
+    /// Prefixes that it wants to hear of.
+    pub prefixes: BTreeSet<Box<[u8]>>,
+}
+
 /// A session's state, without its input and output.
 #[derive(Debug)]
 pub struct Client {
@@ -142,6 +165,8 @@ pub struct Client {
     pub watch_broken: bool,
     /// Subscriptions; None if there never were any.
     pub subscriptions: Option<Box<Subscriptions>>,
+    /// CLIENT TRACKING; None if it was never turned on.
+    pub tracking: Option<Box<TrackingState>>,
     /// What it waits for.
     pub blocked: Option<Box<Blocked>>,
     /// Pushes to itself that its present command causes: sent after the reply.
@@ -171,6 +196,47 @@ pub struct Client {
 }
 
 impl Client {
+    /// A session that has just connected, not authenticated.
+    pub fn new(id: u64, handle: ClientId, peer: Endpoint, local: Endpoint, now_us: u64) -> Self {
+        Self {
+            id,
+            handle,
+            peer,
+            local,
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_ver: Vec::new(),
+            db: 0,
+            resp3: false,
+            user: UserId::DEFAULT,
+            authenticated: false,
+            unrestricted: false,
+            fate: Fate::Open,
+            reply_mode: ReplyMode::On,
+            no_evict: false,
+            no_touch: false,
+            monitor: false,
+            multi: None,
+            watching: Vec::new(),
+            watch_broken: false,
+            subscriptions: None,
+            tracking: None,
+            blocked: None,
+            pushes: Output::new(usize::MAX),
+            created_us: now_us,
+            active_us: now_us,
+            last_command: None,
+            soft_limit_since: None,
+            commands: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            reply_peak: 0,
+            reply_peak_since_us: now_us,
+            listed: false,
+            held: false,
+        }
+    }
+
     /// Whether it is subscribed to something (which restricts a RESP2 session's commands).
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions.as_ref().is_some_and(|s| !s.is_empty())
@@ -181,9 +247,15 @@ impl Client {
     pub fn is_plain(&self) -> bool {
         self.multi.is_none()
             && self.subscriptions.is_none()
+            && self.tracking.is_none()
             && matches!(self.reply_mode, ReplyMode::On)
             && self.unrestricted
             && !self.monitor
+    }
+
+    /// Whether it is to be told when keys change that it has read.
+    pub fn tracks_keys(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|state| state.on && !state.bcast)
     }
 
     /// Whether its input is to be left alone for now.
@@ -209,6 +281,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// A session whose output may own so many bytes.
+    pub fn new(client: Client, output_limit: usize) -> Self {
+        Self { client, out: Output::new(output_limit), parser: Parser::default(), query: Vec::new(), finished: false }
+    }
+
     /// Notes how much there is to send, before it is sent; what was noted longer ago than `reset_us` is forgotten.
     #[inline]
     pub fn note_reply(&mut self, now_us: u64, reset_us: u64) {
