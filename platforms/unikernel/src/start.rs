@@ -55,8 +55,8 @@ pub fn run(machine: &'static Machine) -> ! {
     let Some(server) = engine(machine, &options, budget) else {
         power::exit(ExitStatus::Failure(NO_ENGINE));
     };
-    if !options.engine.iter().any(|(name, value)| *name == "requirepass" && !value.is_empty()) {
-        log::warn!("no password: whoever reaches port {PORT} may read and change everything (requirepass=)");
+    if server.core.acl.is_open() {
+        log::warn!("no password: whoever reaches port {PORT} may read and change everything (requirepass=, user=)");
     }
     let stack = Stack::new(network_config(&options.address, &budget), &*nic, clock::now_ns() / 1000);
     let banner = Banner { host_port: options.host_port, address: None };
