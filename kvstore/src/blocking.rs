@@ -17,6 +17,11 @@ pub enum Wait {
     Key(Type),
     /// The time alone, or the memory of flushed keys to be given back (the reply when it comes is `+OK`).
     Time,
+    /// Replicas to acknowledge (the reply is how many did).
+    Replicas,
+    /// Replicas to have what was written in their append-only files (the reply is whether this server has it, and how many
+    /// of them do).
+    ReplicaLogs,
     /// CLIENT PAUSE to end, or memory to be given back; then the command is carried out for the first time.
     Pause,
 }

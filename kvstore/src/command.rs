@@ -67,7 +67,7 @@ pub mod flag {
     pub const NO_ASYNC_LOADING: u32 = 1 << 16;
     pub const NO_MULTI: u32 = 1 << 17;
     pub const ALLOW_BUSY: u32 = 1 << 18;
-    /// Allowed only as `enable-debug-command` says; COMMAND does not show it.
+    /// Allowed only as `enable-debug-command` or `enable-module-command` says; COMMAND does not show it.
     pub const PROTECTED: u32 = 1 << 19;
 
     /// Every flag with its name, in the order in which COMMAND lists them.
@@ -314,7 +314,7 @@ pub struct Arg {
     pub kind: ArgType,
     /// What is shown for it, if it is not the name.
     pub display: &'static str,
-    /// Which key specification describes it (keys only).
+    /// Which key specification describes it (keys, and patterns of keys).
     pub key_spec: Option<u8>,
     /// The word in front of it, or that it is.
     pub token: Option<&'static str>,
@@ -394,6 +394,11 @@ impl Arg {
     /// With a word in front.
     pub const fn token(mut self, token: &'static str) -> Self {
         self.token = Some(token);
+        self
+    }
+    /// Described by the key specification of this number, though it is no key.
+    pub const fn key_spec(mut self, spec: u8) -> Self {
+        self.key_spec = Some(spec);
         self
     }
     /// Shown otherwise than by name.

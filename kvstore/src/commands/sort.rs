@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::WRITE | flag::DENYOOM,
         acl: acl::DANGEROUS | acl::LIST | acl::SET | acl::SORTEDSET,
         keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1), KeySpec::unknown(key::RO | key::ACCESS).notes("For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort"), KeySpec::unknown(key::OW | key::UPDATE).notes("For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array")],
-        args: &[Arg::key("key", 0), Arg::pattern("by-pattern").token("BY").display("pattern").optional(), Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(), Arg::pattern("get-pattern").token("GET").display("pattern").optional().multiple_token(), Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(), Arg::word("sorting", "ALPHA").optional(), Arg::key("destination", 2).token("STORE").optional()],
+        args: &[Arg::key("key", 0), Arg::pattern("by-pattern").token("BY").display("pattern").key_spec(1).optional(), Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(), Arg::pattern("get-pattern").token("GET").display("pattern").key_spec(1).optional().multiple_token(), Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(), Arg::word("sorting", "ALPHA").optional(), Arg::key("destination", 2).token("STORE").optional()],
         run: Some(sort),
         ..Command::DEFAULT
     },
@@ -41,7 +41,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::READONLY,
         acl: acl::DANGEROUS | acl::LIST | acl::SET | acl::SORTEDSET,
         keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1), KeySpec::unknown(key::RO | key::ACCESS).notes("For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort")],
-        args: &[Arg::key("key", 0), Arg::pattern("by-pattern").token("BY").display("pattern").optional(), Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(), Arg::pattern("get-pattern").token("GET").display("pattern").optional().multiple_token(), Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(), Arg::word("sorting", "ALPHA").optional()],
+        args: &[Arg::key("key", 0), Arg::pattern("by-pattern").token("BY").display("pattern").key_spec(1).optional(), Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(), Arg::pattern("get-pattern").token("GET").display("pattern").key_spec(1).optional().multiple_token(), Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(), Arg::word("sorting", "ALPHA").optional()],
         run: Some(sort_ro),
         ..Command::DEFAULT
     },

@@ -180,6 +180,12 @@ impl Server {
                 (Unblock::OutOfMemory, _) => reply.error(&Error::OutOfMemory),
                 (Unblock::Timeout, Wait::Key(_)) => reply.null_array(),
                 (Unblock::Timeout, Wait::Time) => reply.ok(),
+                (Unblock::Timeout, Wait::Replicas) => reply.int(0),
+                (Unblock::Timeout, Wait::ReplicaLogs) => {
+                    reply.array(2);
+                    reply.int(0);
+                    reply.int(0);
+                }
                 (Unblock::Timeout, Wait::Pause) => {}
             }
             self.core.clients.list(&mut session.client);

@@ -4,7 +4,7 @@ use super::Server;
 use super::room::Room;
 use crate::blocking::Wait;
 use crate::command::{Command, flag};
-use crate::commands::table::Entry;
+use crate::commands::{self, table::Entry};
 use crate::core::Core;
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -125,8 +125,10 @@ impl Server {
     #[inline]
     fn check(&mut self, client: &mut Client, entry: Entry, args: Args<'_>) -> Result<Verdict, Error> {
         let command = entry.command;
-        if command.has(flag::PROTECTED) && !self.core.config.debug_command.allows(client.peer) {
-            return self.rejected(entry, Error::Fixed(crate::commands::debug::NOT_ALLOWED));
+        if command.has(flag::PROTECTED)
+            && let Some(text) = self.protection(client, entry)
+        {
+            return self.rejected(entry, Error::Fixed(text));
         }
         if !command.has(flag::NO_AUTH) && self.core.must_authenticate(client) {
             return self.rejected(entry, Error::Fixed("NOAUTH Authentication required."));
@@ -173,6 +175,14 @@ impl Server {
             return Ok(Verdict::Queued);
         }
         Ok(Verdict::Run)
+    }
+
+    /// Why a protected command is not allowed, if it is not: DEBUG, or a subcommand of MODULE.
+    fn protection(&self, client: &Client, entry: Entry) -> Option<&'static str> {
+        if entry.container.is_some() {
+            return Some(commands::modules::NOT_ALLOWED);
+        }
+        (!self.core.config.debug_command.allows(client.peer)).then_some(commands::debug::NOT_ALLOWED)
     }
 
     fn rejected(&mut self, entry: Entry, error: Error) -> Result<Verdict, Error> {
