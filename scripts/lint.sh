@@ -5,6 +5,7 @@ set -eu
 cd "$root"
 echo "fmt"
 cargo fmt --all --check
+cargo fmt --check --manifest-path fuzz/Cargo.toml
 python3 scripts/tidy.py
 python3 scripts/layers.py
 common="-p barium-kernel -p barium-heap -p barium-net -p barium-nic -p barium-kvstore -p barium-cell -p barium-unikernel"
@@ -15,3 +16,5 @@ for bare in x86_64-unknown-none:barium-x86_64-pc aarch64-unknown-none:barium-aar
 done
 echo "clippy host"
 cargo clippy --locked --quiet --workspace --exclude barium-x86_64-pc --exclude barium-aarch64-virt --all-targets -- -D warnings
+echo "clippy fuzz"
+cargo clippy --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir "$target_dir/fuzz-lint" -- -D warnings

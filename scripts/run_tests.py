@@ -50,6 +50,7 @@ def ci_stages():
         [Step("lint", ["scripts/lint.sh"], 900)],
         [Step("long x86_64", PYTEST + ["--arch", "x86_64", "--long", "-m", "long"], 1500),
          Step("long aarch64", PYTEST + ["--arch", "aarch64", "--long", "-m", "long"], 1500)],
+        [Step("fuzz", ["scripts/fuzz.sh"], 1200, environment={"SECONDS_EACH": "30"})],
         [Step("differential long", ["scripts/differential.sh"], 900, environment={"SECONDS_EACH": "35"})],
         [Step("instructions", ["scripts/bench.sh", "--check"], 900)],
     ]

@@ -34,6 +34,9 @@ need python3 "turns the aarch64 ELF into the raw image" have python3
 need redis-tools "redis-cli, redis-benchmark and the reference server's program" have redis-cli
 if [ "$level" = test ]; then
     need python3-venv "keeps the tests' Python packages under build/" python_has_venv
+    need nodejs "runs the JavaScript client libraries' tests" have node
+    need npm "installs those libraries, as tests/clients/node/package-lock.json says" have npm
+    need g++ "builds libFuzzer, which the fuzz targets are linked with" have c++
     need iproute2 "tap devices and network namespaces for the network tests" have ip
 fi
 
@@ -104,4 +107,19 @@ if [ "$(cat "$build/venv/requirements.cksum" 2>/dev/null)" != "$wanted" ]; then
     python3 -m venv "$build/venv"
     "$build/venv/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt >&2
     echo "$wanted" >"$build/venv/requirements.cksum"
+fi
+cargo_fuzz=0.13.2
+if [ "$(cargo-fuzz --version 2>/dev/null || "$build/cargo-fuzz/bin/cargo-fuzz" --version 2>/dev/null)" != "cargo-fuzz $cargo_fuzz" ]; then
+    echo "Installing cargo-fuzz $cargo_fuzz into build/cargo-fuzz" >&2
+    # A debug build: it only calls others.
+    cargo install --quiet --debug --locked --root "$build/cargo-fuzz" --target-dir "$build/cargo-fuzz/target" \
+        --version "$cargo_fuzz" cargo-fuzz >&2
+    rm -rf "$build/cargo-fuzz/target"
+fi
+modules=tests/clients/node/node_modules
+wanted=$(cksum <tests/clients/node/package-lock.json)
+if [ "$(cat "$modules/lock.cksum" 2>/dev/null)" != "$wanted" ]; then
+    echo "Installing the JavaScript client libraries into $modules" >&2
+    npm ci --prefix tests/clients/node --no-audit --no-fund --silent >&2
+    echo "$wanted" >"$modules/lock.cksum"
 fi
