@@ -639,9 +639,8 @@ fn client_unblock(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         _ => return Err(Error::Fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
     let id = ctx.int(2)?;
-    let waiting = |s: &&Session| {
-        s.client.id as i64 == id && s.client.blocked.as_ref().is_some_and(|b| matches!(b.wait, Wait::Key(_)))
-    };
+    let ends = |wait| matches!(wait, Wait::Key(_) | Wait::Replicas | Wait::ReplicaLogs);
+    let waiting = |s: &&Session| s.client.id as i64 == id && s.client.blocked.as_ref().is_some_and(|b| ends(b.wait));
     let target = ctx.core.clients.iter().find(waiting).map(|s| s.client.handle);
     match target {
         Some(handle) if !ctx.core.unblock.iter().any(|(h, _)| *h == handle) => {
