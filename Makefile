@@ -63,7 +63,7 @@ ci: setup-test ## `make test`, then what takes longer
 soak: setup-test ## all of redis-benchmark on every machine, as a user would run it
 	@scripts/soak.sh
 
-bench: setup-test ## guest instructions per request, boot and idle, as a table
+bench: setup-test ## guest instructions per request, boot and idle, and memory per key, as tables
 	@scripts/bench.sh
 
 fmt: ## format the code

@@ -52,6 +52,7 @@ def ci_stages():
          Step("long aarch64", PYTEST + ["--arch", "aarch64", "--long", "-m", "long"], 1500)],
         [Step("fuzz", ["scripts/fuzz.sh"], 1200, environment={"SECONDS_EACH": "30"})],
         [Step("differential long", ["scripts/differential.sh"], 900, environment={"SECONDS_EACH": "35"})],
+        [Step("memory", ["benches/memory.py", "--check"], 300)],
         [Step("instructions", ["scripts/bench.sh", "--check"], 900)],
     ]
 
