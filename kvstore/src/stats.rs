@@ -36,6 +36,10 @@ pub struct Stats {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// Times that bytes were received.
+    pub reads: u64,
+    /// Times that bytes were sent.
+    pub writes: u64,
     /// Error replies.
     pub errors: u64,
     /// Error replies by code.
@@ -98,6 +102,8 @@ impl Stats {
             refused: 0,
             bytes_in: 0,
             bytes_out: 0,
+            reads: 0,
+            writes: 0,
             errors: 0,
             error_codes: BTreeMap::new(),
             output_limit_closes: 0,

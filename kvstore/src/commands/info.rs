@@ -10,6 +10,7 @@ use crate::pubsub::Kind;
 use crate::text::printable;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 /// The commands of this family.
@@ -66,8 +67,7 @@ fn info(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         }
         ctx.args.iter_from(1).any(|arg| match arg.to_ascii_lowercase().as_slice() {
             b"default" => by_default,
-            b"all" => name != "modules",
-            b"everything" => true,
+            b"all" | b"everything" => true,
             asked => asked == name.as_bytes(),
         })
     };
@@ -102,6 +102,7 @@ fn server(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "os:{}", core.identity.os);
     line!(out, "arch_bits:{}", core.identity.arch_bits);
     line!(out, "process_id:1");
+    line!(out, "process_supervised:no");
     line!(out, "run_id:{}", printable(&core.run_id, 40));
     line!(out, "tcp_port:{}", core.identity.port);
     line!(out, "server_time_usec:{}", core.unix_us);
@@ -112,6 +113,8 @@ fn server(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "lru_clock:{}", ctx.keys.space.access.seconds());
     line!(out, "executable:");
     line!(out, "config_file:");
+    line!(out, "io_threads_active:0");
+    line!(out, "listener0:name=tcp,bind=*,port={}", core.identity.port);
     line!(out, "cpus:{}", core.identity.cpus);
 }
 
@@ -129,6 +132,15 @@ fn clients(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "blocked_clients:{}", core.blocked);
     line!(out, "tracking_clients:{}", ctx.keys.space.tracking.clients);
     line!(out, "clients_in_timeout_table:{}", core.timers.len());
+    let dbs = &ctx.keys.space.dbs;
+    line!(out, "total_blocking_keys:{}", dbs.iter().map(|db| db.waiting.len()).sum::<usize>());
+    let mut without_key: Vec<(usize, &[u8])> = Vec::new();
+    for blocked in core.clients.iter().filter_map(|s| s.client.blocked.as_ref()).filter(|b| b.even_without_key) {
+        without_key.extend(blocked.keys.iter().map(|key| (blocked.db, &**key)));
+    }
+    without_key.sort_unstable();
+    without_key.dedup();
+    line!(out, "total_blocking_keys_on_nokey:{}", without_key.len());
 }
 
 /// A share in percent with two digits.
@@ -170,14 +182,33 @@ fn memory(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "allocator_active:{rss}");
     line!(out, "allocator_resident:{rss}");
     sized(out, "total_system_memory", m.total_memory() as u64);
+    // There are no scripts, functions or libraries yet.
+    line!(out, "used_memory_lua:0");
+    line!(out, "used_memory_vm_eval:0");
+    line!(out, "used_memory_lua_human:0B");
+    line!(out, "used_memory_scripts_eval:0");
+    line!(out, "number_of_cached_scripts:0");
+    line!(out, "number_of_functions:0");
+    line!(out, "number_of_libraries:0");
+    line!(out, "used_memory_vm_functions:0");
+    sized(out, "used_memory_vm_total", 0);
+    line!(out, "used_memory_functions:0");
+    sized(out, "used_memory_scripts", 0);
     sized(out, "maxmemory", ctx.core.config.maxmemory);
     line!(out, "maxmemory_policy:{}", ctx.core.config.get("maxmemory-policy").unwrap_or_default());
     line!(out, "allocator_frag_ratio:{}", ratio(rss, used));
     line!(out, "allocator_frag_bytes:{}", rss.saturating_sub(used));
+    // What the allocator holds is all that there is.
+    line!(out, "allocator_rss_ratio:1.00");
+    line!(out, "allocator_rss_bytes:0");
+    line!(out, "rss_overhead_ratio:1.00");
+    line!(out, "rss_overhead_bytes:0");
     line!(out, "mem_fragmentation_ratio:{}", ratio(rss, used));
     line!(out, "mem_fragmentation_bytes:{}", rss.saturating_sub(used));
     line!(out, "mem_not_counted_for_evict:0");
     line!(out, "mem_replication_backlog:0");
+    line!(out, "mem_total_replication_buffers:0");
+    line!(out, "mem_cluster_links:0");
     line!(out, "mem_clients_slaves:0");
     line!(out, "mem_clients_normal:{}", ctx.core.clients.iter().map(|s| s.memory_usage()).sum::<usize>());
     line!(out, "mem_aof_buffer:0");
@@ -190,16 +221,34 @@ fn memory(ctx: &Ctx<'_>, out: &mut String) {
 fn persistence(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "loading:0");
     line!(out, "async_loading:0");
+    line!(out, "current_cow_peak:0");
+    line!(out, "current_cow_size:0");
+    line!(out, "current_cow_size_age:0");
+    line!(out, "current_fork_perc:0.00");
+    line!(out, "current_save_keys_processed:0");
+    line!(out, "current_save_keys_total:0");
     line!(out, "rdb_changes_since_last_save:{}", ctx.keys.space.dirty);
     line!(out, "rdb_bgsave_in_progress:0");
     line!(out, "rdb_last_save_time:{}", ctx.core.started_unix_s);
     line!(out, "rdb_last_bgsave_status:ok");
     line!(out, "rdb_last_bgsave_time_sec:-1");
     line!(out, "rdb_current_bgsave_time_sec:-1");
+    line!(out, "rdb_saves:0");
+    line!(out, "rdb_last_cow_size:0");
+    line!(out, "rdb_last_load_keys_expired:0");
+    line!(out, "rdb_last_load_keys_loaded:0");
     line!(out, "aof_enabled:0");
     line!(out, "aof_rewrite_in_progress:0");
+    line!(out, "aof_rewrite_scheduled:0");
+    line!(out, "aof_last_rewrite_time_sec:-1");
+    line!(out, "aof_current_rewrite_time_sec:-1");
     line!(out, "aof_last_bgrewrite_status:ok");
+    line!(out, "aof_rewrites:0");
+    line!(out, "aof_rewrites_consecutive_failures:0");
     line!(out, "aof_last_write_status:ok");
+    line!(out, "aof_last_cow_size:0");
+    line!(out, "module_fork_in_progress:0");
+    line!(out, "module_fork_last_cow_size:0");
 }
 
 /// The platform's counters: a section of Barium's own.
@@ -222,6 +271,8 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "total_net_repl_output_bytes:0");
     line!(out, "instantaneous_input_kbps:{}", kbps(bytes_in));
     line!(out, "instantaneous_output_kbps:{}", kbps(bytes_out));
+    line!(out, "instantaneous_input_repl_kbps:0.00");
+    line!(out, "instantaneous_output_repl_kbps:0.00");
     line!(out, "rejected_connections:{}", s.refused);
     line!(out, "sync_full:0");
     line!(out, "sync_partial_ok:0");
@@ -246,6 +297,10 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "slave_expires_tracked_keys:0");
     line!(out, "active_defrag_hits:0");
     line!(out, "active_defrag_misses:0");
+    line!(out, "active_defrag_key_hits:0");
+    line!(out, "active_defrag_key_misses:0");
+    line!(out, "total_active_defrag_time:0");
+    line!(out, "current_active_defrag_time:0");
     let tracking = &ctx.keys.space.tracking;
     line!(out, "tracking_total_keys:{}", tracking.keys());
     line!(out, "tracking_total_items:{}", tracking.items());
@@ -253,6 +308,10 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "unexpected_error_replies:0");
     line!(out, "total_error_replies:{}", s.errors);
     line!(out, "dump_payload_sanitizations:0");
+    line!(out, "total_reads_processed:{}", s.reads);
+    line!(out, "total_writes_processed:{}", s.writes);
+    line!(out, "io_threaded_reads_processed:0");
+    line!(out, "io_threaded_writes_processed:0");
     line!(out, "client_query_buffer_limit_disconnections:{}", s.query_limit_closes);
     line!(out, "client_output_buffer_limit_disconnections:{}", s.output_limit_closes);
     for (name, reason) in
@@ -283,6 +342,8 @@ fn cpu(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "used_cpu_user:{}.{:06}", us / 1_000_000, us % 1_000_000);
     line!(out, "used_cpu_sys_children:0.000000");
     line!(out, "used_cpu_user_children:0.000000");
+    line!(out, "used_cpu_sys_main_thread:0.000000");
+    line!(out, "used_cpu_user_main_thread:{}.{:06}", us / 1_000_000, us % 1_000_000);
 }
 
 const fn modules(_: &Ctx<'_>, _: &mut String) {}
@@ -327,5 +388,83 @@ fn keyspace(ctx: &Ctx<'_>, out: &mut String) {
     for (n, db) in ctx.keys.space.dbs.iter().enumerate().filter(|(_, db)| !db.table.is_empty()) {
         let avg_ttl = db.average_ttl(ctx.keys.now_ms());
         line!(out, "db{n}:keys={},expires={},avg_ttl={avg_ttl}", db.table.len(), db.table.volatile());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+    use alloc::collections::BTreeSet;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    /// Fields that tools read: redis-cli, redis_exporter, RedisInsight, Sidekiq, BullMQ, RQ, Celery, Spring.
+    const READ: &str = "redis_version redis_mode os arch_bits process_id run_id tcp_port uptime_in_seconds uptime_in_days \
+        hz lru_clock executable config_file io_threads_active connected_clients cluster_connections maxclients \
+        client_recent_max_input_buffer client_recent_max_output_buffer blocked_clients tracking_clients \
+        clients_in_timeout_table total_blocking_keys total_blocking_keys_on_nokey used_memory used_memory_human \
+        used_memory_rss used_memory_rss_human used_memory_peak used_memory_peak_human used_memory_peak_perc \
+        used_memory_overhead used_memory_startup used_memory_dataset used_memory_dataset_perc allocator_allocated \
+        allocator_active allocator_resident total_system_memory total_system_memory_human used_memory_lua \
+        used_memory_scripts number_of_cached_scripts number_of_functions maxmemory maxmemory_human maxmemory_policy \
+        allocator_frag_ratio allocator_frag_bytes allocator_rss_ratio allocator_rss_bytes rss_overhead_ratio \
+        rss_overhead_bytes mem_fragmentation_ratio mem_fragmentation_bytes mem_not_counted_for_evict \
+        mem_replication_backlog mem_clients_slaves mem_clients_normal mem_cluster_links mem_aof_buffer mem_allocator \
+        active_defrag_running lazyfree_pending_objects lazyfreed_objects loading async_loading \
+        rdb_changes_since_last_save rdb_bgsave_in_progress rdb_last_save_time rdb_last_bgsave_status \
+        rdb_last_bgsave_time_sec rdb_current_bgsave_time_sec rdb_last_cow_size aof_enabled aof_rewrite_in_progress \
+        aof_rewrite_scheduled aof_last_rewrite_time_sec aof_current_rewrite_time_sec aof_last_bgrewrite_status \
+        aof_last_write_status aof_last_cow_size module_fork_in_progress total_connections_received \
+        total_commands_processed instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes \
+        instantaneous_input_kbps instantaneous_output_kbps rejected_connections sync_full sync_partial_ok \
+        sync_partial_err expired_keys expired_stale_perc expired_time_cap_reached_count evicted_keys evicted_clients \
+        keyspace_hits keyspace_misses pubsub_channels pubsub_patterns latest_fork_usec migrate_cached_sockets \
+        slave_expires_tracked_keys active_defrag_hits tracking_total_keys total_error_replies total_reads_processed \
+        total_writes_processed role connected_slaves master_failover_state master_replid master_replid2 \
+        master_repl_offset second_repl_offset repl_backlog_active repl_backlog_size repl_backlog_first_byte_offset \
+        repl_backlog_histlen used_cpu_sys used_cpu_user used_cpu_sys_children used_cpu_user_children cluster_enabled";
+
+    fn titles(bench: &mut Bench, line: &str) -> Vec<String> {
+        let c = bench.client();
+        bench.run(c, line).lines().filter_map(|l| l.strip_prefix("# ")).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_tools_read_is_there_once() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        bench.run(c, "SET k v");
+        let text = bench.run(c, "INFO everything");
+        let names: Vec<&str> = text.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name).collect();
+        let set: BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(set.len(), names.len());
+        let missing: Vec<&str> = READ.split_whitespace().filter(|name| !set.contains(name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(set.contains("db0") && set.contains("cmdstat_set"));
+    }
+
+    #[test]
+    fn sections_are_chosen_as_redis_does() {
+        let mut bench = Bench::new(&[]);
+        let default = titles(&mut bench, "INFO");
+        assert_eq!(titles(&mut bench, "INFO default"), default);
+        assert!(!default.contains(&"Commandstats".to_string()) && default.contains(&"Modules".to_string()));
+        let all = titles(&mut bench, "INFO ALL");
+        assert_eq!(titles(&mut bench, "INFO everything"), all);
+        assert!(all.contains(&"Commandstats".to_string()) && all.contains(&"Modules".to_string()));
+        assert_eq!(titles(&mut bench, "INFO keyspace CPU"), ["CPU", "Keyspace"]);
+        assert!(titles(&mut bench, "INFO nosuch").is_empty());
+    }
+
+    #[test]
+    fn blocking_keys_are_counted() {
+        let mut bench = Bench::new(&[]);
+        let (a, b, c) = (bench.client(), bench.client(), bench.client());
+        bench.run(a, "XGROUP CREATE s g $ MKSTREAM");
+        bench.run(a, "XREADGROUP GROUP g me BLOCK 0 STREAMS s >");
+        bench.run(b, "BLPOP l1 l2 0");
+        let text = bench.run(c, "INFO clients");
+        assert!(text.contains("blocked_clients:2\r\n") && text.contains("total_blocking_keys:3\r\n"), "{text}");
+        assert!(text.contains("total_blocking_keys_on_nokey:1\r\n"), "{text}");
     }
 }

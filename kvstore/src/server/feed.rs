@@ -34,6 +34,7 @@ impl Server {
         let taken = self.feed_session(&mut session, bytes);
         session.client.bytes_in += taken as u64;
         self.core.stats.bytes_in += taken as u64;
+        self.core.stats.reads += u64::from(taken > 0);
         self.finish(session);
         taken
     }

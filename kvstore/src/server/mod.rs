@@ -195,6 +195,7 @@ impl Server {
         s.out.advance(n);
         s.client.bytes_out += n as u64;
         self.core.stats.bytes_out += n as u64;
+        self.core.stats.writes += 1;
         if self.core.reply_buffers.resizing
             && let Some(buffer) = s.out.take_buffer()
             && self.spare_buffers.len() < SPARE_BUFFERS
