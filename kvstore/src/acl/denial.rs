@@ -9,7 +9,7 @@ use crate::server::dispatch;
 use crate::session::Client;
 use crate::session::args::Args;
 use crate::text::printable;
-use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Why a command is refused. Ordered by how much it says: of several selectors' reasons the greatest is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,24 +39,15 @@ impl Context {
 }
 
 impl Denial {
-    fn argument(self) -> usize {
-        match self {
-            Self::Command => 0,
-            Self::Key(at) | Self::Channel(at) => at,
-        }
-    }
-
     /// The sentence that ACL DRYRUN answers, which names user, command, key or channel.
-    pub fn sentence(self, user: &[u8], entry: Entry, args: Args<'_>) -> String {
-        let user = printable(user, usize::MAX);
-        let object = printable(args.get(self.argument()), usize::MAX);
-        match self {
-            Self::Command => {
-                alloc::format!("User {user} has no permissions to run the '{}' command", entry.full_name())
-            }
-            Self::Key(_) => alloc::format!("User {user} has no permissions to access the '{object}' key"),
-            Self::Channel(_) => alloc::format!("User {user} has no permissions to access the '{object}' channel"),
-        }
+    pub fn sentence(self, user: &[u8], entry: Entry, args: Args<'_>) -> Vec<u8> {
+        let name = entry.full_name();
+        let (verb, object, kind): (&[u8], &[u8], &[u8]) = match self {
+            Self::Command => (b"run", name.as_bytes(), b"command"),
+            Self::Key(at) => (b"access", args.get(at), b"key"),
+            Self::Channel(at) => (b"access", args.get(at), b"channel"),
+        };
+        [b"User ", user, b" has no permissions to ", verb, b" the '", object, b"' ", kind].concat()
     }
 
     /// The error reply, which does not name keys or channels.

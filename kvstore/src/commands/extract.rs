@@ -3,6 +3,7 @@
 use crate::command::{Begin, Command, Find, KeySpec, key};
 use crate::number::parse_i64;
 use crate::session::args::Args;
+use crate::text::is_space;
 use alloc::vec::Vec;
 
 /// The keys' argument numbers and what is done with each. None: the arguments make no sense (a count of keys that is not
@@ -10,7 +11,9 @@ use alloc::vec::Vec;
 pub fn keys(command: &Command, args: Args<'_>) -> Option<Vec<(usize, u16)>> {
     let mut found = Vec::new();
     for spec in command.keys.iter().filter(|spec| spec.flags & key::NOT_KEY == 0) {
-        by_spec(spec, args, &mut found)?;
+        if by_spec(spec, args, &mut found).is_none() {
+            return by_careless_count(command, args);
+        }
     }
     match command.name {
         "sort" => sort_store(args, &mut found),
@@ -60,6 +63,30 @@ fn by_spec(spec: &KeySpec, args: Args<'_>, found: &mut Vec<(usize, u16)>) -> Opt
         found.push((i, spec.flags));
     }
     Some(())
+}
+
+/// What Redis falls back to where a count of keys is not a number: it is read as far as it is one, and nothing is known of
+/// what is done with the keys. Such a call fails, but which keys it names shows in COMMAND GETKEYS and in ACL's refusals.
+fn by_careless_count(command: &Command, args: Args<'_>) -> Option<Vec<(usize, u16)>> {
+    let (at, first) = command.keys.iter().find_map(|spec| match (spec.begin, spec.find) {
+        (Begin::Index(i), Find::Count { index, first, step: 1 }) => Some((i + index, i + first)),
+        _ => None,
+    })?;
+    let n = usize::try_from(leading_integer(args.get(at))).ok()?;
+    if n == 0 || n > args.len().saturating_sub(first) {
+        return None;
+    }
+    let destination = command.keys.iter().any(|spec| matches!(spec.find, Find::Range { .. })).then_some(1);
+    Some((first..first + n).chain(destination).map(|i| (i, 0)).collect())
+}
+
+/// The number that a text begins with, as C's `atoi` reads it; 0 if it begins with none.
+fn leading_integer(text: &[u8]) -> i64 {
+    let text = &text[text.iter().take_while(|b| is_space(**b)).count()..];
+    let signed = matches!(text.first(), Some(b'+' | b'-'));
+    let digits = text[usize::from(signed)..].iter().take_while(|b| b.is_ascii_digit());
+    let n = digits.fold(0i64, |n, b| n.saturating_mul(10).saturating_add(i64::from(b - b'0')));
+    if text.first() == Some(&b'-') { -n } else { n }
 }
 
 /// With GET, SET reads what it overwrites.

@@ -107,7 +107,8 @@ impl Draw {
         Draw(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// Sixty-four bits.
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -125,7 +126,8 @@ impl Draw {
         self.below(100) < percent
     }
 
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    /// One of several things, of which there is at least one.
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 

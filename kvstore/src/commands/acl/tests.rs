@@ -130,6 +130,7 @@ fn keys_by_what_is_done_to_them() {
     assert_eq!(b.run(u, "ZUNIONSTORE w:z 1 r:z"), "0");
     assert_eq!(b.run(u, "ZUNIONSTORE w:z 1 w:z"), NO_KEY);
     assert_eq!(b.run(u, "ZUNIONSTORE w:z x w:z"), "-ERR value is not an integer or out of range");
+    assert_eq!(b.run(u, "ZUNIONSTORE w:z 1x z:z"), NO_KEY, "as far as it is a number");
     assert_eq!(b.run(u, "XREAD STREAMS r:s 0"), "nil");
     assert_eq!(b.run(u, "XREAD STREAMS r:s w:s 0 0"), NO_KEY);
     assert_eq!(b.run(u, "SORT r:l STORE w:l"), "0");

@@ -52,7 +52,7 @@ pub(super) fn dryrun(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     match user.check(entry, call) {
         Ok(()) => ctx.reply.ok(),
-        Err(denial) => ctx.reply.bulk(denial.sentence(name, entry, call).as_bytes()),
+        Err(denial) => ctx.reply.bulk(&denial.sentence(name, entry, call)),
     }
     Ok(())
 }
