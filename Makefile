@@ -28,7 +28,7 @@ ifneq ($(problem),)
 $(error $(problem))
 endif
 
-.PHONY: help setup setup-test image run qemu-command host test ci soak bench fmt lint clean
+.PHONY: help setup setup-test image run qemu-command host test ci soak bench docs fmt lint clean
 
 help: ## list the commands and variables
 	@scripts/help.sh
@@ -65,6 +65,9 @@ soak: setup-test ## all of redis-benchmark on every machine, as a user would run
 
 bench: setup-test ## guest instructions per request, boot and idle, and memory per key, as tables
 	@scripts/bench.sh
+
+docs: ## write docs/commands.md and docs/configuration.md anew
+	@UPDATE_DOCS=1 cargo test --quiet -p barium-kvstore --test docs
 
 fmt: ## format the code
 	@cargo fmt --all
