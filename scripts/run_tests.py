@@ -53,6 +53,7 @@ def ci_stages():
         [Step("fuzz", ["scripts/fuzz.sh"], 1200, environment={"SECONDS_EACH": "30"})],
         [Step("differential long", ["scripts/differential.sh"], 900, environment={"SECONDS_EACH": "35"})],
         [Step("memory", ["benches/memory.py", "--check"], 300)],
+        [Step("eviction", ["scripts/differential.sh", "--test", "eviction"], 600, environment={"ACCESSES": "1000000"})],
         [Step("instructions", ["scripts/bench.sh", "--check"], 900)],
     ]
 

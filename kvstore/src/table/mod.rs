@@ -472,9 +472,9 @@ impl<T: Keyed> Table<T> {
     fn tidy(&mut self, segment: usize) {
         let hashing = self.hashing;
         let s = &mut self.segments[segment];
-        if s.items.num_buckets() > 8 && s.items.len() * 4 < s.items.capacity() {
-            let keep = s.items.len() * 2;
-            s.items.shrink_to(keep, |t| inner(hashing.hash(t.key())));
+        if s.items.num_buckets() > 8 && s.items.len() * 5 < s.places() * 2 {
+            // Into half the buckets, with a fifth of them to spare.
+            s.items.shrink_to(s.items.len() * 5 / 4, |t| inner(hashing.hash(t.key())));
         }
         if self.segments[segment].depth > 0 && self.segments[segment].items.len() < MERGE_MAX {
             self.merge(segment);
