@@ -2,10 +2,10 @@
 """All of redis-benchmark against the machine that `make run` boots: every default test runs to its end without an error, a
 reset or a stall.
 
-usage: soak.py [--arch ARCH]... [--smp N]... [--requests N]
+usage: soak.py [--arch ARCH]... [--smp N]... [--run RUN]... [--requests N]
 
-Plain, pipelined (-P 16), with 200 clients, and with values of 1 KiB (MEM=512M, an empty keyspace before, LRANGE rows at
--n 1000). Prints the rates as a table per machine; a failure stops that run, is counted, and shows the console.
+Runs: plain, pipeline (-P 16), clients (200 of them), and large: values of 1 KiB (MEM=512M, an empty keyspace before, LRANGE
+rows at -n 1000). Prints the rates as a table per machine; a failure stops that run, is counted, and shows the console.
 """
 import argparse
 import pathlib
@@ -26,14 +26,14 @@ LIMIT_S = 1800
 
 
 def runs(requests):
-    """(name, MEM, [redis-benchmark options...])"""
-    return (
-        ("-c 30", "256M", [("-n", requests, "-c", 30)]),
-        ("-c 30 -P 16", "256M", [("-n", requests, "-c", 30, "-P", 16)]),
-        ("-c 200", "256M", [("-n", requests, "-c", 200)]),
-        ("-c 30 -d 1024", "512M", [("-n", requests, "-c", 30, "-d", 1024, "-t", ALL_BUT_LRANGE),
-                                   ("-n", min(requests, 1000), "-c", 30, "-d", 1024, "-t", LRANGE)]),
-    )
+    """By run: (heading, MEM, [redis-benchmark options...])"""
+    return {
+        "plain": ("-c 30", "256M", [("-n", requests, "-c", 30)]),
+        "pipeline": ("-c 30 -P 16", "256M", [("-n", requests, "-c", 30, "-P", 16)]),
+        "clients": ("-c 200", "256M", [("-n", requests, "-c", 200)]),
+        "large": ("-c 30 -d 1024", "512M", [("-n", requests, "-c", 30, "-d", 1024, "-t", ALL_BUT_LRANGE),
+                                            ("-n", min(requests, 1000), "-c", 30, "-d", 1024, "-t", LRANGE)]),
+    }
 
 
 def main():
@@ -41,13 +41,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", action="append", choices=("x86_64", "aarch64"))
     parser.add_argument("--smp", action="append", type=int)
+    parser.add_argument("--run", action="append", choices=tuple(runs(0)))
     parser.add_argument("--requests", type=int, default=100_000)
     options = parser.parse_args()
     passed = failed = 0
     for arch in options.arch or ("x86_64", "aarch64"):
         for smp in options.smp or (1, 4):
             columns = []
-            for name, mem, commands in runs(options.requests):
+            for name, mem, commands in (runs(options.requests)[run] for run in options.run or runs(0)):
                 started, rates = time.monotonic(), {}
                 with Machine(arch, SMP=smp, MEM=mem) as machine:
                     try:
