@@ -14,8 +14,8 @@ const CROWDED_ROUNDS: usize = 500;
 const RUN: usize = 10 * FRAME as usize;
 /// What may stay behind: slabs and lists of free objects.
 const LOST: usize = 256 << 10;
-/// How long the other CPUs may take to notice that the last objects are gone.
-const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long the other CPUs may take to notice that objects are gone.
+const PATIENCE_NS: u64 = 5_000_000_000;
 /// Words of a page.
 const STEP: usize = FRAME as usize / 8;
 
@@ -85,10 +85,17 @@ fn check() -> Option<usize> {
 }
 
 /// Takes an object, lets every CPU read it and write to it, and looks what is there then. Returns whether it lay in the
-/// window; `None` when there was no memory for it.
+/// window; `None` when there was no room for it.
 fn use_everywhere(round: usize, words: usize) -> Option<bool> {
     let mut object: Vec<u64> = Vec::new();
-    object.try_reserve_exact(words).ok()?;
+    // The last addresses rest until every CPU has passed.
+    let limit = clock::now_ns() + PATIENCE_NS;
+    while object.try_reserve_exact(words).is_err() {
+        if clock::now_ns() > limit {
+            return None;
+        }
+        cpu::turn();
+    }
     object.extend((0..words).map(|at| if at % STEP == 0 { expected(round, at, 0) } else { 0 }));
     OBJECT.store(object.as_mut_ptr(), Ordering::Relaxed);
     WORDS.store(words, Ordering::Relaxed);
