@@ -44,8 +44,8 @@ impl Machine for Limited {
     fn total_memory(&self) -> usize {
         MEMORY
     }
-    fn monotonic_us(&self) -> u64 {
-        START_US
+    fn monotonic_ns(&self) -> u64 {
+        START_US * 1_000
     }
     fn fill_random(&self, out: &mut [u8]) {
         out.fill(7);

@@ -10,6 +10,7 @@ use crate::machine::{Identity, Machine};
 use crate::pubsub::PubSub;
 use crate::random::Rng;
 use crate::reply::Reply;
+use crate::server::timing::Run;
 use crate::session::ClientId;
 use crate::slowlog::Slowlog;
 use crate::stats::Stats;
@@ -86,6 +87,8 @@ pub struct Core {
     pub started_unix_s: i64,
     /// Bytes in use when the server started.
     pub startup_memory: usize,
+    /// Small commands that are timed together.
+    pub run: Run,
     /// What the present command asks to wait for.
     pub wait_request: Option<WaitRequest>,
     /// When waiting clients give up: monotonic time in us, client.

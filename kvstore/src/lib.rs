@@ -21,6 +21,7 @@ pub mod ctx;
 pub mod encoding;
 pub mod error;
 pub mod glob;
+pub mod histogram;
 pub mod keyspace;
 pub mod machine;
 pub mod number;

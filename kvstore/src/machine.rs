@@ -12,9 +12,9 @@ pub trait Machine: Send {
     fn resident_memory(&self) -> usize;
     /// Bytes that the heap can hold at most.
     fn total_memory(&self) -> usize;
-    /// Monotonic time now, in us. Used to measure how long a command took; what commands see is the time that was given
-    /// with the batch.
-    fn monotonic_us(&self) -> u64;
+    /// Monotonic time now, in ns. Used to measure how long things took; what commands see is the time that was given with
+    /// the batch.
+    fn monotonic_ns(&self) -> u64;
     /// Fills `out` with bytes that nobody can guess: passwords are made of them.
     fn fill_random(&self, out: &mut [u8]);
 }

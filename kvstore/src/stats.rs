@@ -1,6 +1,8 @@
 //! Counters that INFO shows.
 
 use crate::commands::table;
+use crate::histogram::Histogram;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,8 +12,8 @@ use alloc::vec::Vec;
 pub struct CommandStats {
     /// How often it was carried out.
     pub calls: u64,
-    /// Time spent in it, in us.
-    pub usec: u64,
+    /// Time spent in it, in ns.
+    pub ns: u64,
     /// How often it was refused before it was carried out.
     pub rejected: u64,
     /// How often it failed.
@@ -26,6 +28,8 @@ const MAX_ERROR_CODES: usize = 128;
 pub struct Stats {
     /// By command number ([`table::Index`]).
     pub commands: Vec<CommandStats>,
+    /// How long each took, by command number; None if it was never timed.
+    pub latency: Vec<Option<Box<Histogram>>>,
     /// Commands carried out.
     pub processed: u64,
     /// Connections accepted.
@@ -97,6 +101,7 @@ impl Stats {
     pub fn new() -> Self {
         Self {
             commands: alloc::vec![CommandStats::default(); table::numbers()],
+            latency: alloc::vec![None; table::numbers()],
             processed: 0,
             connections: 0,
             refused: 0,
@@ -113,6 +118,17 @@ impl Stats {
             over_maxmemory_us: 0,
             unblocked: 0,
             rates: Rates::default(),
+        }
+    }
+
+    /// Notes that a command took so long altogether, `times` times.
+    pub fn took(&mut self, number: usize, times: u32, ns: u64, in_histogram: bool) {
+        if let Some(s) = self.commands.get_mut(number) {
+            s.ns += ns;
+        }
+        if in_histogram && let Some(histogram) = self.latency.get_mut(number) {
+            let each = if times == 1 { ns } else { ns / u64::from(times.max(1)) };
+            histogram.get_or_insert_default().record(each, times);
         }
     }
 

@@ -4,13 +4,18 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::machine::{Identity, Machine};
 use crate::server::{Server, Setup};
 use crate::session::{ClientId, Endpoint};
 use crate::value::ItemExt;
 
-struct Fixed;
+/// What a reading of the clock takes, in ns: so long does every command that is timed by itself.
+pub const READING_NS: u64 = 1_500;
+
+#[derive(Default)]
+struct Fixed(AtomicU64);
 
 impl Machine for Fixed {
     fn used_memory(&self) -> usize {
@@ -25,8 +30,9 @@ impl Machine for Fixed {
     fn total_memory(&self) -> usize {
         1 << 30
     }
-    fn monotonic_us(&self) -> u64 {
-        0
+    /// Every reading takes a while.
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(READING_NS, Ordering::Relaxed)
     }
     fn fill_random(&self, out: &mut [u8]) {
         out.iter_mut().zip(1..).for_each(|(byte, n)| *byte = n);
@@ -47,7 +53,7 @@ impl Bench {
     /// A server with some parameters set.
     pub fn new(config: &[(&str, &str)]) -> Self {
         let server = Server::new(Setup {
-            machine: Box::new(Fixed),
+            machine: Box::new(Fixed::default()),
             identity: Identity { os: "test".to_string(), arch_bits: 64, port: 1, cpus: 1 },
             seed: 7,
             config,

@@ -84,6 +84,8 @@ fn values(kind: Kind) -> String {
         Kind::Bool => "yes, no".into(),
         Kind::Int(low, high) => format!("{low} to {}", top(high)),
         Kind::Memory(low, high) => format!("size, {low} to {}", top(high)),
+        Kind::MemoryOrPercent => "size, or percent of maxmemory".into(),
+        Kind::Percentiles => "percentiles".into(),
         Kind::Text => "text".into(),
         Kind::Word(words) => words.join(", "),
         Kind::OutputLimits => "class, hard and soft limit, seconds".into(),

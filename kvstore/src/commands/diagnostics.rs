@@ -15,6 +15,8 @@ pub const COMMANDS: &[Command] = &[
         complexity: "Depends on subcommand.",
         arity: -2,
         subcommands: &[
+            super::latency::DOCTOR,
+            super::latency::GRAPH,
             Command {
                 name: "help",
                 group: Group::Server,
@@ -26,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
                 run: Some(latency_help),
                 ..Command::DEFAULT
             },
+            super::latency::HISTOGRAM,
             Command {
                 name: "history",
                 group: Group::Server,
@@ -199,7 +202,7 @@ fn latency_reset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         all.clear();
     }
     for name in ctx.args.iter_from(2) {
-        all.retain(|n, _| !n.as_bytes().eq_ignore_ascii_case(name));
+        all.retain(|n, _| n.as_bytes() != name);
     }
     let removed = before - all.len();
     ctx.reply.count(removed);
@@ -212,6 +215,10 @@ fn latency_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 const LATENCY_HELP: &[&str] = &[
     "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return a human readable latency analysis report.",
+    "GRAPH <event>",
+    "    Return an ASCII latency graph for the <event> class.",
     "HISTORY <event>",
     "    Return time-latency samples for the <event> class.",
     "LATEST",
@@ -219,6 +226,9 @@ const LATENCY_HELP: &[&str] = &[
     "RESET [<event> ...]",
     "    Reset latency data of one or more <event> classes.",
     "    (default: reset all data for all event classes)",
+    "HISTOGRAM [COMMAND ...]",
+    "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+    "    If no commands are specified then all histograms are replied.",
     "HELP",
     "    Prints this help.",
 ];

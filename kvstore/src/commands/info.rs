@@ -46,6 +46,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("modules", true, modules),
     ("commandstats", false, commandstats),
     ("errorstats", true, errorstats),
+    ("latencystats", false, latencystats),
     ("cluster", true, cluster),
     ("keyspace", true, keyspace),
 ];
@@ -337,7 +338,7 @@ fn replication(ctx: &Ctx<'_>, out: &mut String) {
 
 fn cpu(ctx: &Ctx<'_>, out: &mut String) {
     // Time in commands is all that is measured; the rest is not told apart.
-    let us: u64 = ctx.core.stats.commands.iter().map(|c| c.usec).sum();
+    let us: u64 = ctx.core.stats.commands.iter().map(|c| c.ns).sum::<u64>() / 1_000;
     line!(out, "used_cpu_sys:0.000000");
     line!(out, "used_cpu_user:{}.{:06}", us / 1_000_000, us % 1_000_000);
     line!(out, "used_cpu_sys_children:0.000000");
@@ -349,28 +350,42 @@ fn cpu(ctx: &Ctx<'_>, out: &mut String) {
 const fn modules(_: &Ctx<'_>, _: &mut String) {}
 
 fn commandstats(ctx: &Ctx<'_>, out: &mut String) {
-    let mut number = 0;
-    for c in table::all() {
-        let each = core::iter::once((None, c)).chain(c.subcommands.iter().map(|s| (Some(c.name), s)));
-        for (container, c) in each {
-            let s = ctx.core.stats.commands.get(number).copied().unwrap_or_default();
-            number += 1;
-            if s.calls + s.rejected + s.failed == 0 {
-                continue;
-            }
-            let name = container.map_or_else(|| String::from(c.name), |p| format!("{p}|{}", c.name));
-            let per_call = (s.usec * 100).checked_div(s.calls).unwrap_or(0);
-            line!(
-                out,
-                "cmdstat_{name}:calls={},usec={},usec_per_call={}.{:02},rejected_calls={},failed_calls={}",
-                s.calls,
-                s.usec,
-                per_call / 100,
-                per_call % 100,
-                s.rejected,
-                s.failed
-            );
+    for (entry, s) in table::entries().zip(&ctx.core.stats.commands) {
+        if s.calls + s.rejected + s.failed == 0 {
+            continue;
         }
+        let per_call = (s.ns / 10).checked_div(s.calls).unwrap_or(0);
+        line!(
+            out,
+            "cmdstat_{}:calls={},usec={},usec_per_call={}.{:02},rejected_calls={},failed_calls={}",
+            entry.full_name(),
+            s.calls,
+            s.ns / 1_000,
+            per_call / 100,
+            per_call % 100,
+            s.rejected,
+            s.failed
+        );
+    }
+}
+
+fn latencystats(ctx: &Ctx<'_>, out: &mut String) {
+    if !ctx.core.config.latency_tracking {
+        return;
+    }
+    for (entry, histogram) in table::entries().zip(&ctx.core.stats.latency) {
+        let Some(histogram) = histogram else { continue };
+        let shares: Vec<String> = ctx
+            .core
+            .config
+            .latency_percentiles
+            .iter()
+            .map(|share| {
+                let ns = histogram.percentile(*share);
+                format!("p{share}={}.{:03}", ns / 1_000, ns % 1_000)
+            })
+            .collect();
+        line!(out, "latency_percentiles_usec_{}:{}", entry.full_name(), shares.join(","));
     }
 }
 

@@ -42,6 +42,7 @@ pub mod hashes;
 pub mod hyperloglog;
 pub mod info;
 pub mod keys;
+pub mod latency;
 pub mod lcs;
 pub mod lists;
 pub mod lists_blocking;

@@ -106,6 +106,15 @@ pub struct Config {
     pub slowlog_len: usize,
     /// `tracking-table-max-keys`; 0: any number.
     pub tracking_max_keys: usize,
+    /// `maxmemory-clients`, in bytes; negative: a share of `maxmemory`, in percent; 0: no limit.
+    pub max_client_memory: i64,
+    /// `latency-tracking`.
+    pub latency_tracking: bool,
+    /// `latency-tracking-info-percentiles`.
+    pub latency_percentiles: Vec<f64>,
+    /// Whether small commands are timed one by one: the slow log or the latency monitor is to notice what lasts less than
+    /// a millisecond.
+    pub exact_times: bool,
     /// `latency-monitor-threshold`, in ms; 0: off.
     pub latency_threshold_ms: u64,
     /// `list-max-listpack-size`.
@@ -153,6 +162,10 @@ impl Config {
             slowlog_us: 0,
             slowlog_len: 0,
             tracking_max_keys: 0,
+            max_client_memory: 0,
+            latency_tracking: false,
+            latency_percentiles: Vec::new(),
+            exact_times: false,
             latency_threshold_ms: 0,
             list_limit: NodeLimit::new(-2),
             hash: HashLimits { listpack_entries: 0, listpack_value: 0, hashing },
@@ -292,7 +305,12 @@ impl Config {
         self.slowlog_us = self.number("slowlog-log-slower-than");
         self.slowlog_len = self.number("slowlog-max-len") as usize;
         self.tracking_max_keys = self.number("tracking-table-max-keys") as usize;
+        self.latency_tracking = self.number("latency-tracking") != 0;
+        let percentiles = value::parse_percentiles(self.text("latency-tracking-info-percentiles"));
+        self.latency_percentiles = percentiles.unwrap_or_default();
+        self.max_client_memory = self.number("maxmemory-clients");
         self.latency_threshold_ms = self.number("latency-monitor-threshold") as u64;
+        self.exact_times = self.latency_threshold_ms != 0 || (0..1_000).contains(&self.slowlog_us);
         self.list_limit = self.list_limit.with_number(self.number("list-max-listpack-size"));
         self.hash.listpack_entries = self.number("hash-max-listpack-entries") as usize;
         self.hash.listpack_value = self.number("hash-max-listpack-value") as usize;

@@ -118,6 +118,8 @@ pub const PARAMS: &[Param] = &[
     constant("hz", Kind::Int(0, INT), "10", "work is done when it is due, not so many times a second"),
     immutable("io-threads", "", Kind::Int(1, 128), "1", "the commands run on one CPU"),
     param("latency-monitor-threshold", Kind::Int(0, MANY), "0"),
+    param("latency-tracking", Kind::Bool, "yes"),
+    param("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9"),
     param("lazyfree-lazy-eviction", Kind::Bool, "no"),
     param("lazyfree-lazy-expire", Kind::Bool, "no"),
     // Large values are freed in steps however they go; what these two choose is so anyway.
@@ -132,6 +134,7 @@ pub const PARAMS: &[Param] = &[
     param("loglevel", Kind::Word(&["debug", "verbose", "notice", "warning", "nothing"]), "notice"),
     param("maxclients", Kind::Int(1, u32::MAX as i64), "10000"),
     param("maxmemory", Kind::Memory(0, MANY), "0"),
+    param("maxmemory-clients", Kind::MemoryOrPercent, "0"),
     param("maxmemory-eviction-tenacity", Kind::Int(0, 100), "10"),
     param("maxmemory-policy", Kind::Word(Policy::NAMES), "noeviction"),
     param("maxmemory-samples", Kind::Int(1, 64), "5"),

@@ -16,6 +16,10 @@ pub enum Kind {
     Int(i64, i64),
     /// A size within bounds, with or without a unit.
     Memory(i64, i64),
+    /// A size, or a share of `maxmemory` in percent, which is kept as a negative number.
+    MemoryOrPercent,
+    /// Percentiles, each between 0 and 100.
+    Percentiles,
     /// Any text.
     Text,
     /// One of some words.
@@ -134,6 +138,21 @@ fn parse_output_limits(text: &[u8], old: [OutputLimit; 3]) -> Result<[OutputLimi
     Ok(limits)
 }
 
+/// Reads percentiles, separated by spaces. The error is CONFIG SET's.
+pub fn parse_percentiles(text: &[u8]) -> Result<Vec<f64>, String> {
+    let words = text.split(|b| *b == b' ').filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let share = crate::number::parse_f64(word);
+            let share = share.ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+            if !(0.0..=100.0).contains(&share) {
+                return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
+            }
+            Ok(share)
+        })
+        .collect()
+}
+
 impl Kind {
     /// Reads a value. The error is what CONFIG SET says of it.
     pub fn parse(self, text: &[u8]) -> Result<Value, String> {
@@ -160,6 +179,21 @@ impl Kind {
                 Some(n) => in_range(i64::try_from(n).unwrap_or(i64::MIN), low, high),
                 None => Err("argument must be a memory value".into()),
             },
+            Kind::MemoryOrPercent => match text.strip_suffix(b"%") {
+                Some(digits) => match parse_i64(digits) {
+                    Some(n @ 0..=100) => Ok(Value::Number(-n)),
+                    Some(101..) => Err("percentage argument must be less or equal to 100".into()),
+                    _ => Err("argument must be a memory or percent value".into()),
+                },
+                None => match parse_memory(text).and_then(|n| i64::try_from(n).ok()) {
+                    Some(n) => Ok(Value::Number(n)),
+                    None => Err("argument must be a memory or percent value".into()),
+                },
+            },
+            Kind::Percentiles => parse_percentiles(text).map(|all| {
+                let shown: Vec<String> = all.iter().map(f64::to_string).collect();
+                Value::Text(shown.join(" ").into_bytes())
+            }),
             Kind::Text => Ok(Value::Text(text.to_vec())),
             Kind::Word(words) => match words.iter().find(|w| w.as_bytes().eq_ignore_ascii_case(text)) {
                 Some(w) => Ok(Value::Text(w.as_bytes().to_vec())),
@@ -180,6 +214,7 @@ impl Kind {
         match (self, value) {
             (Kind::Bool, Value::Number(n)) => if *n != 0 { "yes" } else { "no" }.into(),
             (Kind::Events, Value::Number(mask)) => format_events(*mask as u32),
+            (Kind::MemoryOrPercent, Value::Number(n)) if *n < 0 => format!("{}%", -n),
             (_, Value::Number(n)) => n.to_string(),
             (_, Value::Text(t)) => String::from_utf8_lossy(t).into_owned(),
             (_, Value::OutputLimits(limits)) => CLASSES

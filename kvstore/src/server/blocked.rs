@@ -174,6 +174,9 @@ impl Server {
         let Some(mut session) = self.core.clients.take(id) else { return false };
         let blocked = self.leave_queues(&mut session.client);
         if let Some(blocked) = &blocked {
+            if matches!(blocked.wait, Wait::Key(_)) {
+                self.core.gave_up(blocked.command, why);
+            }
             let mut reply = Reply { out: &mut session.out, resp3: session.client.resp3 };
             match (why, blocked.wait) {
                 (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),

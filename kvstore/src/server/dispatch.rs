@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::room::Room;
+use super::timing;
 use crate::blocking::Wait;
 use crate::command::{Command, flag};
 use crate::commands::{self, table::Entry};
@@ -29,6 +30,7 @@ enum Verdict {
 impl Server {
     /// Carries out the command that the session's parser found in `buffer`.
     pub(super) fn process(&mut self, session: &mut Session, buffer: &[u8]) {
+        self.core.end_run();
         let args = session.parser.args(buffer);
         if args.is_empty() {
             return;
@@ -298,13 +300,27 @@ fn allowed_when_subscribed(command: &Command) -> bool {
 
 /// Carries a command out and counts it: the handler, its error, its time, its effect. For commands inside of others too
 /// (EXEC's, a script's).
-#[inline(always)]
 pub fn call(ctx: &mut Ctx<'_>, entry: Entry) {
+    let begin_ns = ctx.core.machine.monotonic_ns();
+    carry_out(ctx, entry);
+    // A command that waits for a key is counted when it is served, or gives up.
+    if ctx.core.wait_request.as_ref().is_some_and(|request| matches!(request.wait, Wait::Key(_))) {
+        ctx.core.stats.processed -= 1;
+        if let Some(s) = ctx.core.stats.commands.get_mut(entry.number) {
+            s.calls -= 1;
+        }
+        return;
+    }
+    let asleep_us = ctx.core.asleep_until_us.saturating_sub(ctx.core.now_us);
+    let took_ns = ctx.core.machine.monotonic_ns().saturating_sub(begin_ns);
+    timing::took(ctx, entry, took_ns.saturating_add(asleep_us.saturating_mul(1_000)));
+}
+
+/// The same without the time.
+#[inline(always)]
+pub(super) fn carry_out(ctx: &mut Ctx<'_>, entry: Entry) {
     let Some(handler) = entry.command.run else { return };
     let dirty = ctx.keys.space.dirty;
-    // Reading the clock costs as much as a small command; those that cannot take long are not measured.
-    let timed = !entry.command.has(flag::FAST);
-    let begin_us = if timed { ctx.core.machine.monotonic_us() } else { 0 };
     ctx.command = entry.command;
     let result = handler(ctx);
     ctx.core.stats.processed += 1;
@@ -320,26 +336,8 @@ pub fn call(ctx: &mut Ctx<'_>, entry: Entry) {
         }
         ctx.reply.error(&e);
     }
-    if timed {
-        let took_us = ctx.core.machine.monotonic_us().saturating_sub(begin_us);
-        took(ctx, entry, took_us);
-    }
     if ctx.keys.space.effects_wanted || ctx.keys.space.effect_form == EffectForm::Replaced {
         log_effect(ctx.keys.space, ctx.client.db, entry.command, ctx.args, dirty);
-    }
-}
-
-fn took(ctx: &mut Ctx<'_>, entry: Entry, us: u64) {
-    if let Some(s) = ctx.core.stats.commands.get_mut(entry.number) {
-        s.usec += us;
-    }
-    let limit = ctx.core.config.slowlog_us;
-    if limit >= 0 && us >= limit as u64 && !entry.command.has(flag::SKIP_SLOWLOG) && ctx.core.wait_request.is_none() {
-        ctx.core.slow_command(ctx.client, ctx.args, us);
-    }
-    let threshold = ctx.core.config.latency_threshold_ms;
-    if threshold != 0 && us >= threshold.saturating_mul(1000) {
-        ctx.core.latency_event("command", us / 1000);
     }
 }
 

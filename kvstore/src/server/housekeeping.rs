@@ -37,9 +37,10 @@ impl Server {
             next = now;
         }
         if self.keyspace.is_sweep_due() {
-            let begin_us = self.core.machine.monotonic_us();
+            let begin_ns = self.core.machine.monotonic_ns();
             self.keyspace.expire_step();
-            self.core.stats.expire_us += self.core.machine.monotonic_us().saturating_sub(begin_us);
+            self.core.stats.expire_us += self.core.machine.monotonic_ns().saturating_sub(begin_ns) / 1_000;
+            self.core.latency_event_since("expire-cycle", begin_ns);
         }
         let sweep_ms = self.keyspace.next_sweep_ms();
         if sweep_ms != NO_DEADLINE {

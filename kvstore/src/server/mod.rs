@@ -12,6 +12,7 @@ mod plain;
 mod room;
 #[cfg(test)]
 mod tests;
+pub(crate) mod timing;
 pub(crate) mod tracking;
 
 use crate::acl::Acl;
@@ -113,6 +114,7 @@ impl Server {
             startup_memory: setup.machine.used_memory(),
             machine: setup.machine,
             wait_request: None,
+            run: Default::default(),
             timers: BTreeSet::new(),
             unblock: Vec::new(),
             blocked: 0,

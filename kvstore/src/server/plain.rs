@@ -4,7 +4,7 @@
 //! It leaves out what cannot apply, and nothing else: what it does not take goes through [`dispatch`](super::dispatch).
 
 use super::Server;
-use super::dispatch::call;
+use super::dispatch::{call, carry_out};
 use crate::command::flag;
 use crate::ctx::Ctx;
 use crate::reply::Reply;
@@ -35,7 +35,13 @@ impl Server {
         keys.touch = !client.no_touch;
         let reply = Reply { out, resp3: client.resp3 };
         let mut ctx = Ctx { command, args, reply, keys, client, core: &mut self.core, deny_blocking: false };
-        call(&mut ctx, entry);
+        if command.has(flag::FAST) && !ctx.core.config.exact_times {
+            ctx.core.join_run(entry.number);
+            carry_out(&mut ctx, entry);
+        } else {
+            ctx.core.end_run();
+            call(&mut ctx, entry);
+        }
         if self.keyspace.has_followups() {
             self.follow_up(Some(client));
             // What other sessions redirect to this one.

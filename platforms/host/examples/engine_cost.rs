@@ -26,8 +26,8 @@ impl Machine for Still {
     fn total_memory(&self) -> usize {
         1 << 30
     }
-    fn monotonic_us(&self) -> u64 {
-        1
+    fn monotonic_ns(&self) -> u64 {
+        1_000
     }
     fn fill_random(&self, out: &mut [u8]) {
         out.fill(1);

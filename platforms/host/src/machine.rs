@@ -67,8 +67,8 @@ impl Machine for Linux {
     fn total_memory(&self) -> usize {
         self.total
     }
-    fn monotonic_us(&self) -> u64 {
-        self.clock.monotonic_us()
+    fn monotonic_ns(&self) -> u64 {
+        self.clock.start.elapsed().as_nanos() as u64
     }
     fn fill_random(&self, out: &mut [u8]) {
         let read = File::open("/dev/urandom").and_then(|mut f| f.read_exact(out));

@@ -28,7 +28,7 @@ impl Machine for Measured {
     fn total_memory(&self) -> usize {
         4 << 30
     }
-    fn monotonic_us(&self) -> u64 {
+    fn monotonic_ns(&self) -> u64 {
         1
     }
     fn fill_random(&self, out: &mut [u8]) {

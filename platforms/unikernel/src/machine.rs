@@ -38,8 +38,8 @@ impl Machine for Kernel {
         self.budget.total
     }
 
-    fn monotonic_us(&self) -> u64 {
-        clock::now_ns() / 1000
+    fn monotonic_ns(&self) -> u64 {
+        clock::now_ns()
     }
 
     fn fill_random(&self, out: &mut [u8]) {

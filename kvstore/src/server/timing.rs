@@ -1,0 +1,101 @@
+//! How long commands take: for INFO's commandstats and latencystats, SLOWLOG and LATENCY.
+//!
+//! Reading the clock costs as much as a small command. Small ones (those flagged fast) that come one after the other in a
+//! pipeline and are the same are therefore timed together, as a run, and each is taken to last as long as the other. If
+//! the slow log or the latency monitor is set to notice what lasts less than a millisecond, each is timed by itself.
+
+use crate::blocking::Unblock;
+use crate::command::{Command, flag};
+use crate::commands::table::Entry;
+use crate::core::Core;
+use crate::ctx::Ctx;
+
+/// Commands of a kind that are timed together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// The command's number.
+    number: usize,
+    /// How many there were; 0: there is no run.
+    times: u32,
+    /// When it began, monotonic time in ns.
+    since_ns: u64,
+}
+
+impl Core {
+    /// A small command is about to be carried out.
+    #[inline]
+    pub(super) fn join_run(&mut self, number: usize) {
+        if self.run.number == number && self.run.times > 0 {
+            self.run.times += 1;
+        } else {
+            self.begin_run(number);
+        }
+    }
+
+    fn begin_run(&mut self, number: usize) {
+        let now_ns = self.machine.monotonic_ns();
+        self.close_run(now_ns);
+        self.run = Run { number, times: 1, since_ns: now_ns };
+    }
+
+    /// What comes is not part of a run.
+    #[inline]
+    pub(super) fn end_run(&mut self) {
+        if self.run.times > 0 {
+            let now_ns = self.machine.monotonic_ns();
+            self.close_run(now_ns);
+        }
+    }
+
+    fn close_run(&mut self, now_ns: u64) {
+        let run = core::mem::take(&mut self.run);
+        if run.times > 0 {
+            let took_ns = now_ns.saturating_sub(run.since_ns);
+            self.stats.took(run.number, run.times, took_ns, self.config.latency_tracking);
+        }
+    }
+
+    /// Records an event of the server's own if it took longer than `latency-monitor-threshold`.
+    pub(super) fn latency_event_since(&mut self, name: &'static str, begin_ns: u64) {
+        let threshold_ms = self.config.latency_threshold_ms;
+        if threshold_ms == 0 {
+            return;
+        }
+        let took_ms = self.machine.monotonic_ns().saturating_sub(begin_ns) / 1_000_000;
+        if took_ms >= threshold_ms {
+            self.latency_event(name, took_ms);
+        }
+    }
+}
+
+impl Core {
+    /// Counts a command that waited and was not served.
+    pub(super) fn gave_up(&mut self, command: &'static Command, why: Unblock) {
+        self.stats.processed += 1;
+        let failed = why == Unblock::Error;
+        if failed {
+            self.stats.error("UNBLOCKED");
+        }
+        let entry = self.index.find(command.name.as_bytes());
+        if let Some(s) = entry.and_then(|entry| self.stats.commands.get_mut(entry.number)) {
+            s.calls += 1;
+            s.failed += u64::from(failed);
+        }
+    }
+}
+
+/// Notes how long a command took.
+pub(super) fn took(ctx: &mut Ctx<'_>, entry: Entry, ns: u64) {
+    let core = &mut *ctx.core;
+    core.stats.took(entry.number, 1, ns, core.config.latency_tracking);
+    let us = ns / 1_000;
+    let limit = core.config.slowlog_us;
+    if limit >= 0 && us >= limit as u64 && !entry.command.has(flag::SKIP_SLOWLOG) {
+        core.slow_command(ctx.client, ctx.args, us);
+    }
+    let threshold_ms = core.config.latency_threshold_ms;
+    if threshold_ms != 0 && us >= threshold_ms * 1_000 {
+        let name = if entry.command.has(flag::FAST) { "fast-command" } else { "command" };
+        core.latency_event(name, us / 1_000);
+    }
+}
