@@ -9,7 +9,7 @@ use crate::types::list::List;
 use crate::types::set::{SetMut, SetRef};
 use crate::types::stream::Stream;
 use crate::types::zset::{ZSetMut, ZSetRef};
-use crate::value::{Item, ItemExt, Object, boxed};
+use crate::value::{Item, ItemExt, Object, Type, boxed};
 use alloc::boxed::Box;
 use barium_cell::{OutOfMemory, Record, View, ViewMut};
 
@@ -24,6 +24,8 @@ pub struct Keys<'a> {
     pub touch: bool,
     /// The keys that were touched last: that a command looks at them again does not count as another use.
     pub(super) used: [Option<Pos>; 2],
+    /// Whether a value was put over another just now: clients wait for keys that appear, and for streams.
+    overwrote: bool,
 }
 
 /// The accessors of a type whose values are objects.
@@ -98,7 +100,7 @@ macro_rules! views {
 impl<'a> Keys<'a> {
     /// A database of a keyspace.
     pub const fn new(space: &'a mut Keyspace, db: usize) -> Self {
-        Self { space, db, touch: true, used: [None; 2] }
+        Self { space, db, touch: true, used: [None; 2], overwrote: false }
     }
 
     objects!(List, List, list, list_mut, list_or_new);
@@ -109,12 +111,12 @@ impl<'a> Keys<'a> {
 
     /// The same for a shorter time.
     pub const fn reborrow(&mut self) -> Keys<'_> {
-        Keys { space: self.space, db: self.db, touch: self.touch, used: [None; 2] }
+        Keys { space: self.space, db: self.db, touch: self.touch, used: [None; 2], overwrote: false }
     }
 
     /// Another database.
     pub const fn in_db(&mut self, db: usize) -> Keys<'_> {
-        Keys { space: self.space, db, touch: self.touch, used: [None; 2] }
+        Keys { space: self.space, db, touch: self.touch, used: [None; 2], overwrote: false }
     }
 
     /// The database.
@@ -281,6 +283,7 @@ impl<'a> Keys<'a> {
         if let Some(there) = self.at_mut(pos) {
             item.set_clock(there.clock());
             let old = core::mem::replace(there, item);
+            self.overwrote = old.type_of() != Type::Stream;
             self.space.lazy.drop_item(old);
         }
         Ok(())
@@ -381,7 +384,9 @@ impl<'a> Keys<'a> {
     fn tell_observers(&mut self, key: &[u8], author: bool) {
         self.touch_watchers(key);
         self.invalidate(key, author);
-        self.wake(key);
+        if !core::mem::take(&mut self.overwrote) {
+            self.wake(key);
+        }
     }
 
     /// Breaks transactions that watch a key.

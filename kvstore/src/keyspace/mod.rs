@@ -295,6 +295,8 @@ impl Keyspace {
         let n = d.table.len();
         let old = core::mem::replace(&mut d.table, Table::new(hashing));
         (d.deadlines, d.sweep) = (0, Sweep::new());
+        // Who waits for a stream's group learns that it is gone.
+        self.ready.extend(d.waiting.keys().filter(|key| old.contains(key)).map(|key| (db, key.clone())));
         for (key, watchers) in &d.watched {
             if old.contains(key) {
                 self.touched.extend(watchers);
@@ -323,7 +325,7 @@ impl Keyspace {
         core::mem::swap(&mut x.deadlines, &mut y.deadlines);
         core::mem::swap(&mut x.sweep, &mut y.sweep);
         for (n, d) in [(low, &*x), (high, &*y)] {
-            for key in d.waiting.keys().filter(|k| d.table.contains(k)) {
+            for key in d.waiting.keys().filter(|k| x.table.contains(k) || y.table.contains(k)) {
                 self.ready.push((n, key.clone()));
             }
         }
