@@ -498,5 +498,5 @@ const COMMAND_HELP: &[&str] = &[
     "GETKEYSANDFLAGS <full-command>",
     "    Return the keys and the access flags from a full Redis command.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];

@@ -140,7 +140,7 @@ const CONFIG_HELP: &[&str] = &[
     "REWRITE",
     "    Rewrite the configuration file.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];
 
 #[cfg(test)]

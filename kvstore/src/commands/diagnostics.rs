@@ -230,7 +230,7 @@ const LATENCY_HELP: &[&str] = &[
     "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
     "    If no commands are specified then all histograms are replied.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];
 
 const SLOWLOG_HELP: &[&str] = &[
@@ -245,5 +245,5 @@ const SLOWLOG_HELP: &[&str] = &[
     "RESET",
     "    Reset the slowlog.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];

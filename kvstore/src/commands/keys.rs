@@ -2,6 +2,7 @@
 
 use super::collection::scan_cursor;
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::glob;
@@ -527,13 +528,16 @@ fn object_encoding(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn object_refcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    // Redis shares its objects for small integers and calls that a count of INT_MAX, unless each needs its access clock.
-    let config = &ctx.core.config;
+/// The count of references that Redis would have for a value. It shares its objects for small integers and calls that a
+/// count of INT_MAX, unless each needs its access clock.
+pub(super) fn refcount(config: &Config, item: &Item) -> i32 {
     let shares = config.maxmemory == 0 || config.maxmemory_policy.is_none_or(|p| !p.uses_access_clock());
-    match ctx.keys.peek(ctx.args.get(2)).map(|item| item.view()) {
-        Some(View::Int(0..10_000)) if shares => ctx.reply.int(i64::from(i32::MAX)),
-        Some(_) => ctx.reply.int(1),
+    if shares && matches!(item.view(), View::Int(0..10_000)) { i32::MAX } else { 1 }
+}
+
+fn object_refcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    match ctx.keys.peek(ctx.args.get(2)) {
+        Some(item) => ctx.reply.int(refcount(&ctx.core.config, item).into()),
         None => ctx.reply.null(),
     }
     Ok(())
@@ -595,5 +599,5 @@ const OBJECT_HELP: &[&str] = &[
     "    Return the number of references of the value associated with the specified",
     "    <key>.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];

@@ -113,7 +113,7 @@ const MODULE_HELP: &[&str] = &[
     "UNLOAD <name>",
     "    Unload a module.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];
 
 #[cfg(test)]

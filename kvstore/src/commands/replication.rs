@@ -89,7 +89,7 @@ fn wait(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn waitaof(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let local = ctx.int_in(1, 0, 1)?;
-    let replicas = ctx.int_in(2, 0, i64::MAX)?;
+    let replicas = ctx.count_or(2, super::collection::NOT_POSITIVE)?;
     let until_us = timeout_ms(ctx, 3)?;
     if local > 0 {
         return Err(Error::Fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
@@ -145,6 +145,8 @@ mod tests {
             ("WAIT 1 9223372036854775807", "timeout is out of range"),
             ("WAITAOF 1 0 0", "WAITAOF cannot be used when numlocal is set but appendonly is disabled."),
             ("WAITAOF 2 0 0", "value is out of range, value must between 0 and 1"),
+            ("WAITAOF x 1 0", "value is not an integer or out of range"),
+            ("WAITAOF 0 x 0", "value is out of range, must be positive"),
             ("WAITAOF 0 -1 0", "value is out of range, must be positive"),
         ] {
             assert_eq!(bench.run(c, command), alloc::format!("-ERR {error}"), "{command}");

@@ -486,5 +486,5 @@ const MEMORY_HELP: &[&str] = &[
     "    Return memory in bytes used by <key> and its value. Nested values are",
     "    sampled up to <count> times (default: 5, 0 means sample all).",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];

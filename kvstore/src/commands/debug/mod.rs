@@ -168,7 +168,7 @@ const HELP: &[&str] = &[
     "REPLYBUFFER RESIZING <0|1>",
     "    Enable or disable the reply buffer resize cron job",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];
 
 #[cfg(test)]

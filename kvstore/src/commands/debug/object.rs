@@ -1,5 +1,6 @@
 //! DEBUG OBJECT and LISTPACK: how a value lies in memory.
 
+use crate::commands::keys::refcount;
 use crate::ctx::Ctx;
 use crate::encoding::{Entries, Entry, Listpack};
 use crate::error::Error;
@@ -23,7 +24,9 @@ fn item<'a>(ctx: &'a Ctx<'_>) -> Result<&'a Item, Error> {
 pub fn object(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let fast = ctx.argc() == 4 && ctx.args.is(3, "fast");
     let item = item(ctx)?;
-    let mut line = format!("Value at:0x{:x} refcount:1 encoding:{}", core::ptr::from_ref(item).addr(), item.encoding());
+    let refcount = refcount(&ctx.core.config, item);
+    let mut line =
+        format!("Value at:0x{:x} refcount:{refcount} encoding:{}", core::ptr::from_ref(item).addr(), item.encoding());
     if !fast {
         let _ = write!(line, " serializedlength:{}", saved_len(item));
     }

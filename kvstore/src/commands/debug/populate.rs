@@ -1,5 +1,6 @@
 //! DEBUG POPULATE: many keys at once. They are made in steps between the turns of the event loop; the client waits.
 
+use crate::commands::collection::NOT_POSITIVE;
 use crate::core::Core;
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -33,8 +34,8 @@ pub struct Populate {
 
 /// POPULATE count \[prefix\] \[size\].
 pub fn populate(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let count = ctx.int_in(2, 0, i64::MAX)? as u64;
-    let size = if ctx.argc() == 5 { ctx.int_in(4, 0, i64::MAX)? as usize } else { 0 };
+    let count = ctx.count_or(2, NOT_POSITIVE)? as u64;
+    let size = if ctx.argc() == 5 { ctx.count_or(4, NOT_POSITIVE)? } else { 0 };
     let prefix = if ctx.argc() > 3 { ctx.arg(3) } else { b"key" };
     let size = (size > 0).then_some(size);
     let mut job =

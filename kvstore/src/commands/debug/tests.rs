@@ -54,6 +54,7 @@ fn populate_makes_keys_in_steps_and_leaves_those_that_are_there() {
     assert_eq!(bench.run(c, "DEBUG POPULATE 1 short 3"), "OK");
     assert_eq!(bench.run(c, "GET short:0"), "val");
     assert_eq!(bench.run(c, "DEBUG POPULATE -1"), "-ERR value is out of range, must be positive");
+    assert_eq!(bench.run(c, "DEBUG POPULATE 1 key x"), "-ERR value is out of range, must be positive");
     bench.run(c, "MULTI");
     bench.run(c, "DEBUG POPULATE 5000 in");
     assert_eq!(bench.run(c, "EXEC"), "[OK]");

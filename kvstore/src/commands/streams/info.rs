@@ -265,5 +265,5 @@ const XINFO_HELP: &[&str] = &[
     "STREAM <key> [FULL [COUNT <count>]",
     "    Show information about the stream.",
     "HELP",
-    "    Prints this help.",
+    "    Print this help.",
 ];
