@@ -110,7 +110,7 @@ impl<N: Nic> TxToken for PortTx<'_, N> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
         let mut write = Some(f);
         let link = self.link;
-        let written = self.nic.transmit(ETHERNET_LEN + len, |frame| {
+        let written = self.nic.transmit_tcp(ETHERNET_LEN + len, |frame| {
             let r = write.take().map(|write| write(&mut frame[ETHERNET_LEN..]));
             link.finish(frame);
             r

@@ -163,8 +163,6 @@ pub(crate) struct Station {
     pub(crate) mac: [u8; 6],
     /// `None` until DHCP has given one.
     pub(crate) addr: Option<[u8; 4]>,
-    /// The device verified TCP checksums.
-    pub(crate) tcp_verified: bool,
     /// DHCP answers are expected.
     pub(crate) dhcp: bool,
 }
@@ -182,8 +180,8 @@ pub(crate) fn part<const N: usize>(headers: &Headers, at: usize) -> &[u8; N] {
     headers[at..].first_chunk().unwrap_or(&[0; N])
 }
 
-/// Checks a frame.
-pub(crate) fn parse(frame: &[u8], station: &Station) -> Result<Inbound, Malformed> {
+/// Checks a frame. `verified`: the device vouches for its TCP checksum.
+pub(crate) fn parse(frame: &[u8], verified: bool, station: &Station) -> Result<Inbound, Malformed> {
     let Some((headers, rest)) = frame.split_first_chunk::<HEADERS_LEN>() else {
         return parse_short(frame, station);
     };
@@ -201,7 +199,7 @@ pub(crate) fn parse(frame: &[u8], station: &Station) -> Result<Inbound, Malforme
         None => return Err(Malformed::Truncated),
     };
     check_ip(headers[ETHERNET_LEN..].first_chunk().ok_or(Malformed::Truncated)?)?;
-    segment(headers, options_and_payload, station).map(Inbound::Tcp)
+    segment(headers, options_and_payload, verified, station).map(Inbound::Tcp)
 }
 
 /// Checks what is common to all IPv4 headers.
@@ -258,7 +256,7 @@ fn parse_short(frame: &[u8], station: &Station) -> Result<Inbound, Malformed> {
 
 /// Checks the TCP part of a frame whose IP header is sound.
 #[inline]
-fn segment(headers: &Headers, rest: &[u8], station: &Station) -> Result<Segment, Malformed> {
+fn segment(headers: &Headers, rest: &[u8], verified: bool, station: &Station) -> Result<Segment, Malformed> {
     let peer_addr = *part::<4>(headers, ETHERNET_LEN + 12);
     let local_addr = *part::<4>(headers, ETHERNET_LEN + 16);
     // 0/8, 127/8, 224/4 and 240/4 are nobody's source address, nor is our own.
@@ -274,7 +272,7 @@ fn segment(headers: &Headers, rest: &[u8], station: &Station) -> Result<Segment,
         return Err(Malformed::TcpHeader);
     }
     let options = rest.get(..header_len - TCP_LEN).ok_or(Malformed::Truncated)?;
-    if !station.tcp_verified {
+    if !verified {
         let pseudo = pseudo_header(part(headers, ETHERNET_LEN + 12), TCP_LEN + rest.len());
         if pseudo.add_header(part(headers, TCP_AT)).add(rest).fold() != [0xff, 0xff] {
             return Err(Malformed::TcpChecksum);
@@ -305,6 +303,18 @@ fn segment(headers: &Headers, rest: &[u8], station: &Station) -> Result<Segment,
         frame_len: HEADERS_LEN + rest.len(),
         syn_options: if flags & SYN != 0 { SynOptions::parse(options) } else { SynOptions::NONE },
     })
+}
+
+/// Says of a packet that its UDP checksum was not computed (RFC 768). For one that the device vouches for: its field may hold
+/// anything. Others are left alone.
+pub(crate) fn clear_udp_checksum(frame: &mut [u8]) {
+    const CHECKSUM: usize = ETHERNET_LEN + IPV4_LEN + 6;
+    if u16_at(frame, 12) == ETHERTYPE_IPV4
+        && frame.get(ETHERNET_LEN + 9) == Some(&PROTOCOL_UDP)
+        && let Some(field) = frame.get_mut(CHECKSUM..CHECKSUM + 2)
+    {
+        field.fill(0);
+    }
 }
 
 /// One segment for a peer, written by the stack itself rather than by smoltcp: SYN-ACK, RST, ACK.
@@ -389,8 +399,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    const STATION: Station =
-        Station { mac: [2, 0, 0, 0, 0, 1], addr: Some([10, 0, 0, 1]), tcp_verified: false, dhcp: true };
+    const STATION: Station = Station { mac: [2, 0, 0, 0, 0, 1], addr: Some([10, 0, 0, 1]), dhcp: true };
 
     fn syn() -> Vec<u8> {
         let out = Outbound {
@@ -413,7 +422,7 @@ mod tests {
     }
 
     fn parsed(frame: &[u8]) -> Result<Segment, Malformed> {
-        match parse(frame, &STATION)? {
+        match parse(frame, false, &STATION)? {
             Inbound::Tcp(segment) => Ok(segment),
             Inbound::Control { .. } => panic!("not TCP"),
         }
@@ -458,7 +467,7 @@ mod tests {
             assert_eq!(parsed(&frame).expect_err("spoilt"), *want, "case {i}");
         }
         let other = Station { addr: Some([10, 0, 0, 9]), ..STATION };
-        assert!(matches!(parse(&syn(), &other), Err(Malformed::Address)));
+        assert!(matches!(parse(&syn(), false, &other), Err(Malformed::Address)));
     }
 
     #[test]

@@ -39,6 +39,29 @@ fn a_pipeline_is_answered_in_full_segments_and_one_flush() {
 }
 
 #[test]
+fn checksums_that_the_device_does_are_left_to_it() {
+    let damaged = |p: &mut Peer, payload: &[u8]| {
+        let mut frame = p.seg(ACK | PSH, payload).frame(p.addr);
+        frame[34 + 16] ^= 0xff;
+        frame
+    };
+    for checksums in [false, true] {
+        let mut nic = barium_nic::fake::FakeNic::new(common::MAC, 256);
+        nic.checksums = checksums;
+        let mut bench = Bench::with_nic(config(), nic);
+        // The peer checks what it is sent: the stack leaves the pseudo-header's sum, and the device goes on from there.
+        let mut p = opened(&mut bench);
+        let answer = p.say(&mut bench, ACK | PSH, b"odd");
+        assert_eq!(answer.iter().map(|seg| &seg.payload[..]).collect::<Vec<_>>(), [b"odd"]);
+        // A frame from the same host never had a checksum; without the device's word for it, it is a broken one.
+        bench.nic.rx.push_back(damaged(&mut p, b"more"));
+        p.seq = p.seq.wrapping_add(4);
+        let answer = p.hear(bench.poll());
+        assert_eq!(answer.iter().any(|seg| seg.payload == b"more"), checksums);
+    }
+}
+
+#[test]
 fn an_acknowledgement_waits_for_the_answer_but_not_for_long() {
     let mut bench = Bench::new(config());
     bench.service.mute = true;

@@ -7,15 +7,6 @@
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 
-/// What the device computes or checks so that software need not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offload {
-    /// Frames handed up have had their TCP/UDP checksum verified by the device or its backend.
-    pub rx_checksum: bool,
-    /// The device fills in the TCP/UDP checksum of frames sent.
-    pub tx_checksum: bool,
-}
-
 /// One transmit and one receive ring of an Ethernet device.
 ///
 /// The caller polls. Receiving and sending are batched: a driver makes completed receive buffers visible in
@@ -39,9 +30,16 @@ pub trait Nic {
         true
     }
 
-    /// Offloads in force, fixed once the device is up.
-    fn offload(&self) -> Offload {
-        Offload::default()
+    /// Whether the device completes the checksums of frames sent by [`transmit_tcp`](Nic::transmit_tcp); fixed once the
+    /// device is up.
+    fn completes_checksums(&self) -> bool {
+        false
+    }
+
+    /// Whether the device or its backend vouches for a received frame's TCP or UDP checksum. The field itself need not be
+    /// right then: a frame that never was on a wire has none.
+    fn is_verified(&self, _frame: &Self::Frame) -> bool {
+        false
     }
 
     /// The next received frame, or `None` when the ring holds no more.
@@ -54,6 +52,13 @@ pub trait Nic {
     /// exactly `len` bytes. Every byte must be written: the buffer holds old data. Returns `None` without calling
     /// `fill` when the ring is full or `len` exceeds the device's frame size.
     fn transmit<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
+
+    /// Like [`transmit`](Nic::transmit), for an IPv4 packet without options that carries TCP. Where the device
+    /// [completes checksums](Nic::completes_checksums), the field of TCP's holds the sum of the pseudo-header, not
+    /// complemented.
+    fn transmit_tcp<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        self.transmit(len, fill)
+    }
 
     /// Whether [`transmit`](Nic::transmit) of a full-size frame would be accepted now.
     fn can_transmit(&mut self) -> bool;

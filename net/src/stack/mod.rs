@@ -83,13 +83,13 @@ impl Stack {
     pub fn new<N: Nic>(config: Config, nic: &N, now_us: u64) -> Self {
         let mtu = nic.mtu().min(MAX_MTU) as u16;
         let mac = nic.mac();
-        let offload = nic.offload();
+        let checksum_offload = nic.completes_checksums();
         let control = Control::new(config.address, mac, usize::from(mtu), config.seed[0].rotate_left(17), now_us);
         let dhcp = matches!(config.address, AddressMode::Dhcp);
         let [a, b] = config.seed;
         let mut stack = Self {
-            station: Station { mac, addr: None, tcp_verified: offload.rx_checksum, dhcp },
-            checksum_offload: offload.tx_checksum,
+            station: Station { mac, addr: None, dhcp },
+            checksum_offload,
             mtu,
             control,
             host: Host::new(&config, mtu, now_us),
@@ -159,7 +159,8 @@ impl Stack {
         let mut frames_in = 0;
         while frames_in < self.config.frames_per_turn {
             let Some(mut frame) = nic.receive() else { break };
-            self.input(nic, service, now_us, &mut frame);
+            let verified = nic.is_verified(&frame);
+            self.input(nic, service, now_us, &mut frame, verified);
             nic.recycle(frame);
             frames_in += 1;
         }
@@ -197,10 +198,20 @@ impl Stack {
     }
 
     /// Checks a frame and hands it on.
-    fn input<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, frame: &mut [u8]) {
-        let segment = match wire::parse(frame, &self.station) {
+    fn input<N: Nic, S: Service>(
+        &mut self,
+        nic: &mut N,
+        service: &mut S,
+        now_us: u64,
+        frame: &mut [u8],
+        verified: bool,
+    ) {
+        let segment = match wire::parse(frame, verified, &self.station) {
             Ok(Inbound::Tcp(segment)) => segment,
             Ok(Inbound::Control { len }) => {
+                if verified {
+                    wire::clear_udp_checksum(frame);
+                }
                 self.stats.frames_out += self.control.ingress(nic, now_us, &frame[..len]);
                 return;
             }
@@ -228,7 +239,7 @@ impl Stack {
     /// Sends a frame of the stack's own. Returns whether there was room.
     fn emit<N: Nic>(&mut self, nic: &mut N, out: &Outbound<'_>) -> bool {
         let offload = self.checksum_offload;
-        let sent = nic.transmit(out.frame_len(), |frame| {
+        let sent = nic.transmit_tcp(out.frame_len(), |frame| {
             out.emit(frame);
             wire::fill_frame_checksums(frame, offload);
         });

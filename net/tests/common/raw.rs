@@ -117,7 +117,10 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(config: Config) -> Self {
-        let nic = FakeNic::new(MAC, 4096);
+        Self::with_nic(config, FakeNic::new(MAC, 4096))
+    }
+
+    pub fn with_nic(config: Config, nic: FakeNic) -> Self {
         let now_us = 5_000_000;
         Self { stack: Stack::new(config, &nic, now_us), nic, service: Echo::new(), now_us }
     }

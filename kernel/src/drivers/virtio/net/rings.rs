@@ -19,6 +19,22 @@ pub const RING: usize = 256;
 /// Bytes of `virtio_net_hdr` (5.1.6) in front of each frame.
 const HEADER: usize = 12;
 
+/// Fields of `virtio_net_hdr`: offsets and flags.
+mod header {
+    pub const FLAGS: usize = 0;
+    pub const CSUM_START: usize = 6;
+    pub const CSUM_OFFSET: usize = 8;
+    /// To send: complete the checksum of what lies from `CSUM_START` on, at `CSUM_OFFSET` in it. Received: that was not done,
+    /// for the frame never was on a wire.
+    pub const NEEDS_CSUM: u8 = 1;
+    /// Received: the checksum was found right.
+    pub const DATA_VALID: u8 = 2;
+}
+
+/// Where TCP begins in a frame without IP options, and its checksum in it.
+const TCP_AT: u16 = 34;
+const TCP_CHECKSUM_AT: u16 = 16;
+
 /// Largest frame without FCS: 1500 bytes of payload behind the Ethernet header.
 pub const MAX_FRAME: usize = 1514;
 
@@ -89,6 +105,8 @@ impl Buffers {
 pub struct Frame {
     data: NonNull<[u8]>,
     slot: u16,
+    /// The device vouches for the TCP or UDP checksum.
+    pub verified: bool,
 }
 
 // SAFETY: the frame is the only user of its buffer.
@@ -196,12 +214,22 @@ impl<H: Hal> Ring<H> {
 }
 
 /// The receive ring.
-pub struct RxRing<H: Hal>(Ring<H>);
+pub struct RxRing<H: Hal> {
+    ring: Ring<H>,
+    /// The device may leave checksums to us or vouch for them (`VIRTIO_NET_F_GUEST_CSUM`).
+    guest_csum: bool,
+}
 
 impl<H: Hal> RxRing<H> {
     /// Sets up queue `index` and offers all buffers; the device learns of them at the first [`flush`](Self::flush).
-    pub fn new<T: Transport>(transport: &mut T, index: u16, doorbell: Doorbell) -> Result<Self, SetupError> {
-        let mut ring = Self(Ring::new(transport, index, doorbell, BufferDirection::DeviceToDriver)?);
+    pub fn new<T: Transport>(
+        transport: &mut T,
+        index: u16,
+        doorbell: Doorbell,
+        guest_csum: bool,
+    ) -> Result<Self, SetupError> {
+        let ring = Ring::new(transport, index, doorbell, BufferDirection::DeviceToDriver)?;
+        let mut ring = Self { ring, guest_csum };
         for slot in 0..RING as u16 {
             ring.offer(slot);
         }
@@ -209,7 +237,7 @@ impl<H: Hal> RxRing<H> {
     }
 
     fn offer(&mut self, slot: u16) {
-        let ring = &mut self.0;
+        let ring = &mut self.ring;
         let mut buffer = ring.buffers.whole(slot, MAX_FRAME);
         // SAFETY: the buffer is the ring's own, no frame lends it, and it is not touched until the device is done with it.
         let added = unsafe { ring.queue.add(&[], &mut [buffer.as_mut()]) };
@@ -226,14 +254,17 @@ impl<H: Hal> RxRing<H> {
     /// The next frame. Buffers whose length makes no sense are offered again and added to `malformed`.
     pub fn receive(&mut self, malformed: &mut u64) -> Option<Frame> {
         loop {
-            let ring = &mut self.0;
+            let ring = &mut self.ring;
             let (token, slot) = ring.done()?;
             let mut buffer = ring.buffers.whole(slot, MAX_FRAME);
             // SAFETY: this is the buffer that was added under this token.
             let len = unsafe { ring.queue.pop_used(token, &[], &mut [buffer.as_mut()]) };
             let len = len.map_or(0, |len| len as usize);
             if (HEADER + MIN_FRAME..=HEADER + MAX_FRAME).contains(&len) {
-                return Some(Frame { data: ring.buffers.frame(slot, len - HEADER), slot });
+                // SAFETY: the buffer is the ring's own again, and the device wrote at least the header.
+                let flags = unsafe { buffer.cast::<u8>().add(header::FLAGS).read() };
+                let verified = self.guest_csum && flags & (header::NEEDS_CSUM | header::DATA_VALID) != 0;
+                return Some(Frame { data: ring.buffers.frame(slot, len - HEADER), slot, verified });
             }
             *malformed += 1;
             self.offer(slot);
@@ -243,7 +274,7 @@ impl<H: Hal> RxRing<H> {
     /// Whether a frame is waiting.
     #[inline]
     pub fn pending(&self) -> bool {
-        self.0.queue.can_pop() && !self.0.broken
+        self.ring.queue.can_pop() && !self.ring.broken
     }
 
     /// Offers a frame's buffer to the device again.
@@ -253,27 +284,27 @@ impl<H: Hal> RxRing<H> {
 
     /// See [`Ring::flush`].
     pub fn flush(&mut self) {
-        self.0.flush();
+        self.ring.flush();
     }
 
     /// See [`Ring::arm`].
     pub fn arm(&mut self) -> bool {
-        self.0.arm()
+        self.ring.arm()
     }
 
     /// Takes back what [`arm`](Self::arm) asked for.
     pub fn disarm(&mut self) {
-        self.0.disarm();
+        self.ring.disarm();
     }
 
     /// Whether the device broke the ring.
     pub fn broken(&self) -> bool {
-        self.0.broken
+        self.ring.broken
     }
 
     /// Doorbells rung.
     pub fn rung(&self) -> u64 {
-        self.0.doorbell.rung
+        self.ring.doorbell.rung
     }
 }
 
@@ -290,7 +321,7 @@ impl<H: Hal> TxRing<H> {
         let ring = Ring::<H>::new(transport, index, doorbell, BufferDirection::DriverToDevice)?;
         for slot in 0..RING as u16 {
             let header = ring.buffers.whole(slot, 0).cast::<u8>();
-            // No offloads: the header of every frame is zeros, and the device does not write to it.
+            // The device does not write to it. What stays zero: no segmentation.
             // SAFETY: the buffer is the ring's own and the device does not have it yet.
             unsafe { header.write_bytes(0, HEADER) };
         }
@@ -300,6 +331,13 @@ impl<H: Hal> TxRing<H> {
     /// Queues a frame of `len` bytes written by `fill`. `None` when the ring is full or the frame too long.
     #[inline]
     pub fn transmit<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        self.transmit_with(len, false, fill)
+    }
+
+    /// Like [`transmit`](Self::transmit); with `complete` the device completes the TCP checksum of an IPv4 packet without
+    /// options, if `VIRTIO_NET_F_CSUM` was negotiated.
+    #[inline]
+    pub fn transmit_with<R>(&mut self, len: usize, complete: bool, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) || !self.can_transmit() {
             return None;
         }
@@ -308,6 +346,14 @@ impl<H: Hal> TxRing<H> {
         // SAFETY: the slot is free, so the buffer is the ring's own.
         let result = fill(unsafe { ring.buffers.frame(slot, len).as_mut() });
         let buffer = ring.buffers.whole(slot, len);
+        let (flags, start, offset) = if complete { (header::NEEDS_CSUM, TCP_AT, TCP_CHECKSUM_AT) } else { (0, 0, 0) };
+        let begin = buffer.cast::<u8>();
+        // SAFETY: the fields lie within the header, and the buffer is the ring's own. Both are little-endian (5.1.6.1).
+        unsafe {
+            begin.add(header::FLAGS).write(flags);
+            begin.add(header::CSUM_START).cast::<u16>().write_unaligned(start.to_le());
+            begin.add(header::CSUM_OFFSET).cast::<u16>().write_unaligned(offset.to_le());
+        }
         // SAFETY: the buffer is the ring's own and not touched until the device is done with it.
         let token = unsafe { ring.queue.add(&[buffer.as_ref()], &mut []) }.ok()?;
         ring.slot_of[usize::from(token)] = slot;

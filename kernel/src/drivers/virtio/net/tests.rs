@@ -82,8 +82,14 @@ impl Device {
 
     /// Receives a frame for the driver.
     fn deliver(&mut self, frame: &[u8]) -> bool {
+        self.deliver_flagged(frame, 0)
+    }
+
+    /// The same with flags in the header.
+    fn deliver_flagged(&mut self, frame: &[u8], flags: u8) -> bool {
         let Some((head, address, room)) = self.take() else { return false };
         assert_eq!(room as usize, 12 + MAX_FRAME);
+        self.write(address, flags);
         for (i, byte) in frame.iter().enumerate() {
             self.write(address + 12 + i as u64, *byte);
         }
@@ -93,11 +99,17 @@ impl Device {
 
     /// Sends the next frame of the driver.
     fn send(&mut self) -> Option<Vec<u8>> {
+        let (header, frame) = self.send_with_header()?;
+        assert_eq!(header, [0; 12], "no offloads");
+        Some(frame)
+    }
+
+    fn send_with_header(&mut self) -> Option<([u8; 12], Vec<u8>)> {
         let (head, address, len) = self.take()?;
-        assert!((0..12).all(|i| self.read::<u8>(address + i) == 0), "no offloads");
+        let header = core::array::from_fn(|i| self.read(address + i as u64));
         let frame = (12..u64::from(len)).map(|i| self.read(address + i)).collect();
         self.give(u32::from(head), 0);
-        Some(frame)
+        Some((header, frame))
     }
 
     fn wants_doorbell(&self, wants: bool) {
@@ -161,8 +173,12 @@ fn doorbell() -> Doorbell {
 }
 
 fn receive_ring() -> (RxRing<TestHal>, Device) {
+    receive_ring_with(false)
+}
+
+fn receive_ring_with(guest_csum: bool) -> (RxRing<TestHal>, Device) {
     let mut transport = TestTransport::default();
-    let mut ring = RxRing::new(&mut transport, 0, doorbell()).expect("memory");
+    let mut ring = RxRing::new(&mut transport, 0, doorbell(), guest_csum).expect("memory");
     ring.flush();
     (ring, transport.0)
 }
@@ -222,6 +238,32 @@ fn the_doorbell_is_rung_only_when_wanted() {
     ring.flush();
     assert_eq!(ring.rung(), 1);
     assert_eq!((0..8).filter_map(|_| device.send()).count(), 8);
+}
+
+#[test]
+fn the_device_is_told_which_checksum_to_complete() {
+    let (mut ring, mut device) = transmit_ring();
+    // Buffers come round: what one frame's header said must not stay for the next in the same buffer.
+    for n in 0..3 * RING {
+        let complete = n % 3 == 0;
+        assert!(ring.transmit_with(60, complete, |f| f.fill(n as u8)).is_some());
+        let want = if complete { [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0] } else { [0; 12] };
+        assert_eq!(device.send_with_header(), Some((want, vec![n as u8; 60])));
+    }
+}
+
+#[test]
+fn the_word_of_the_device_counts_where_it_was_negotiated() {
+    for negotiated in [false, true] {
+        let (mut ring, mut device) = receive_ring_with(negotiated);
+        let mut malformed = 0;
+        for (flags, vouched) in [(0, false), (1, true), (2, true), (3, true), (4, false)] {
+            assert!(device.deliver_flagged(&frame(1), flags));
+            let got = ring.receive(&mut malformed).expect("the frame");
+            assert_eq!(got.verified, vouched && negotiated, "flags {flags}");
+            ring.recycle(got);
+        }
+    }
 }
 
 #[test]
