@@ -116,16 +116,16 @@ impl Object {
         }
     }
 
-    /// Bytes that the value takes.
-    pub fn memory_usage(&self) -> usize {
+    /// Bytes that the value takes, by as many of its elements (or nodes) as `samples` says.
+    pub fn memory_usage(&self, samples: usize) -> usize {
         size_of::<Self>()
             + match self {
                 Object::Str(s) => s.capacity() + size_of::<Shared>() * 3,
-                Object::List(v) => v.memory_usage(),
-                Object::Set(v) => set::memory_usage(v),
+                Object::List(v) => v.memory_usage(samples),
+                Object::Set(v) => set::memory_usage(v, samples),
                 Object::ZSet(v) => size_of::<Tree>() + v.memory_usage(),
-                Object::Hash(v) => hash::memory_usage(v),
-                Object::Stream(v) => size_of::<Stream>() + v.memory_usage(),
+                Object::Hash(v) => hash::memory_usage(v, samples),
+                Object::Stream(v) => size_of::<Stream>() + v.memory_usage(samples),
             }
     }
 
@@ -225,8 +225,8 @@ pub trait ItemExt {
     fn as_str(&self) -> Option<Str<'_>>;
     /// The name that OBJECT ENCODING gives.
     fn encoding(&self) -> &'static str;
-    /// Bytes that key and value take.
-    fn memory_usage(&self) -> usize;
+    /// Bytes that key and value take, by as many elements (or nodes) as `samples` says.
+    fn memory_usage(&self, samples: usize) -> usize;
     /// Number of elements; 1 for a string. Of a stream it is the number of parts that freeing it takes.
     fn elements(&self) -> usize;
 }
@@ -284,8 +284,8 @@ impl ItemExt for Item {
         }
     }
 
-    fn memory_usage(&self) -> usize {
-        self.size() + if let View::Object(o) = self.view() { o.memory_usage() } else { 0 }
+    fn memory_usage(&self, samples: usize) -> usize {
+        self.size() + if let View::Object(o) = self.view() { o.memory_usage(samples) } else { 0 }
     }
 
     fn elements(&self) -> usize {

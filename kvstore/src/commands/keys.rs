@@ -502,7 +502,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if db == ctx.keys.db && from == to {
         return Err(SAME_OBJECT);
     }
-    let size = ctx.keys.memory_usage(from).unwrap_or(0);
+    let size = ctx.keys.memory_usage(from, usize::MAX).unwrap_or(0);
     if !ctx.affordable(size) {
         return Err(Error::OutOfMemory);
     }

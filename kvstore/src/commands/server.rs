@@ -357,18 +357,20 @@ fn shutdown(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn memory_usage(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let mut i = 3;
+    /// Elements that are looked at unless SAMPLES says otherwise.
+    const SAMPLES: usize = 5;
+    let (mut i, mut samples) = (3, SAMPLES);
     while i < ctx.argc() {
         if !ctx.args.is(i, "SAMPLES") || i + 1 >= ctx.argc() {
             return Err(Error::Syntax);
         }
-        // Sizes are known exactly; nothing is sampled.
-        if ctx.int(i + 1)? < 0 {
-            return Err(Error::Syntax);
-        }
+        samples = match ctx.int(i + 1)? {
+            0 => usize::MAX,
+            n => usize::try_from(n).map_err(|_| Error::Syntax)?,
+        };
         i += 2;
     }
-    match ctx.keys.memory_usage(ctx.args.get(2)) {
+    match ctx.keys.memory_usage(ctx.args.get(2), samples) {
         Some(n) => ctx.reply.count(n),
         None => ctx.reply.null(),
     }

@@ -220,9 +220,9 @@ impl Keys<'_> {
         Ok(r)
     }
 
-    /// Bytes that key and value take, if there is such a key.
-    pub fn memory_usage(&mut self, key: &[u8]) -> Option<usize> {
-        self.peek(key).map(|item| item.memory_usage() + 2 * size_of::<usize>())
+    /// Bytes that key and value take, if there is such a key, by as many elements (or nodes) as `samples` says.
+    pub fn memory_usage(&mut self, key: &[u8], samples: usize) -> Option<usize> {
+        self.peek(key).map(|item| item.memory_usage(samples) + 2 * size_of::<usize>())
     }
 
     /// A copy of a value under another key, with its deadline.

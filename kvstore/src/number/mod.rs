@@ -123,6 +123,16 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
+/// The sum of `len` sizes, taken from the first `samples` of them.
+pub fn estimated_sum(sizes: impl Iterator<Item = usize>, len: usize, samples: usize) -> usize {
+    let (mut sum, mut n) = (0, 0);
+    for size in sizes.take(samples) {
+        sum += size;
+        n += 1;
+    }
+    (sum as u128 * len as u128).checked_div(n).unwrap_or(0) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+use crate::number::estimated_sum;
 use crate::random::Rng;
 use alloc::vec::Vec;
 use core::hash::Hasher;
@@ -231,12 +232,14 @@ impl<T: Keyed> Table<T> {
         self.segments.get(segment).map(|s| s.version)
     }
 
-    /// Bytes that the table itself takes (not what its items own). Visits every segment.
+    /// Bytes that the table itself takes (not what its items own). Of a large table only some segments are looked at.
     pub fn memory_usage(&self) -> usize {
+        const SAMPLES: usize = 1_024;
+        let segments = self.segments.iter().map(|s| s.items.allocation_size());
         self.directory.capacity() * 4
             + self.segments.capacity() * size_of::<Segment<T>>()
             + self.volatile.memory_usage()
-            + self.segments.iter().map(|s| s.items.allocation_size()).sum::<usize>()
+            + estimated_sum(segments, self.segments.len(), SAMPLES)
     }
 
     /// The hash of a key, for the `_hashed` forms.

@@ -146,3 +146,65 @@ fn coming_and_going_leaves_the_number_of_buckets() {
     assert!(t.segments.iter().all(|s| s.items.num_buckets() <= 256));
     assert!(t.buckets() < before * 5 / 4, "{before} buckets, then {}", t.buckets());
 }
+
+/// Marks items that are looked at.
+mod counted {
+    use super::*;
+    use core::cell::Cell;
+    use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+    static STEP: AtomicU32 = AtomicU32::new(0);
+    static TOUCHED: AtomicUsize = AtomicUsize::new(0);
+
+    struct Counted {
+        key: [u8; 4],
+        /// The step that looked at it last.
+        step: Cell<u32>,
+    }
+
+    impl Keyed for Counted {
+        fn key(&self) -> &[u8] {
+            if self.step.replace(STEP.load(Relaxed)) != STEP.load(Relaxed) {
+                TOUCHED.fetch_add(1, Relaxed);
+            }
+            &self.key
+        }
+    }
+
+    /// Most items that one insertion and one removal look at, while a table grows to `n` items and shrinks again.
+    fn most(n: u32) -> (usize, usize) {
+        let mut t = Table::new(Hashing::new(11));
+        let step = |change: &mut dyn FnMut()| {
+            STEP.fetch_add(1, Relaxed);
+            TOUCHED.store(0, Relaxed);
+            change();
+            TOUCHED.load(Relaxed)
+        };
+        let (mut growing, mut shrinking) = (0, 0);
+        for i in 0..n {
+            let item = Counted { key: i.to_le_bytes(), step: Cell::new(0) };
+            let mut item = Some(item);
+            growing = growing.max(step(&mut || assert!(t.insert(item.take().unwrap()).is_ok())));
+        }
+        for i in 0..n {
+            shrinking = shrinking.max(step(&mut || assert!(t.remove(&i.to_le_bytes()).is_some())));
+        }
+        assert!(t.is_empty());
+        (growing, shrinking)
+    }
+
+    #[test]
+    fn no_step_touches_more_than_one_segment() {
+        let (growing, shrinking) = most(100_000);
+        assert!((SEGMENT_MAX..=SEGMENT_MAX + 1).contains(&growing), "{growing}");
+        assert!((MERGE_MAX / 2..=SEGMENT_MAX).contains(&shrinking), "{shrinking}");
+    }
+
+    #[test]
+    #[ignore = "takes a minute; counts the same at ten million items"]
+    fn no_step_touches_more_than_one_segment_of_ten_million_items() {
+        let (growing, shrinking) = most(10_000_000);
+        assert!((SEGMENT_MAX..=SEGMENT_MAX + 1).contains(&growing), "{growing}");
+        assert!((MERGE_MAX / 2..=SEGMENT_MAX).contains(&shrinking), "{shrinking}");
+    }
+}

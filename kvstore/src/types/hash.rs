@@ -7,7 +7,7 @@ use barium_cell::{OutOfMemory, ThinPair, View, ViewMut};
 
 use super::sample::{distinct, in_order};
 use crate::encoding::{Encoded, Entries, Entry, inline};
-use crate::number::I64_CHARS;
+use crate::number::{I64_CHARS, estimated_sum};
 use crate::random::Rng;
 use crate::table::{Hashing, Table};
 use crate::value::{Item, Object, Type, boxed};
@@ -234,9 +234,9 @@ impl<'a> HashMut<'a> {
     }
 }
 
-/// Bytes of memory behind a large hash. Visits every field.
-pub fn memory_usage(table: &Fields) -> usize {
-    size_of::<Fields>() + table.memory_usage() + table.iter().map(ThinPair::size).sum::<usize>()
+/// Bytes of memory behind a large hash, by as many fields as `samples` says.
+pub fn memory_usage(table: &Fields, samples: usize) -> usize {
+    size_of::<Fields>() + table.memory_usage() + estimated_sum(table.iter().map(ThinPair::size), table.len(), samples)
 }
 
 /// A copy of a large hash.

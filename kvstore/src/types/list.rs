@@ -86,11 +86,11 @@ impl List {
         }
     }
 
-    /// Bytes of memory behind the list, without the struct itself.
-    pub fn memory_usage(&self) -> usize {
+    /// Bytes of memory behind the list, without the struct itself, by as many nodes as `samples` says.
+    pub fn memory_usage(&self, samples: usize) -> usize {
         match &self.repr {
             Repr::Listpack(lp) => lp.memory_usage(),
-            Repr::Quicklist(ql) => size_of::<Quicklist>() + ql.memory_usage(),
+            Repr::Quicklist(ql) => size_of::<Quicklist>() + ql.memory_usage(samples),
         }
     }
 

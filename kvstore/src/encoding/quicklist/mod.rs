@@ -16,6 +16,7 @@ use barium_cell::OutOfMemory;
 
 use self::nodes::{Node, Nodes};
 use super::listpack::{Cursor, Entry, HEADER_LEN, Listpack};
+use crate::number::estimated_sum;
 
 /// Room that a push is assumed to need beyond the element's text.
 const ENTRY_OVERHEAD_ESTIMATE: usize = 8;
@@ -174,9 +175,9 @@ impl Quicklist {
         self.nodes.iter_from(0)
     }
 
-    /// Bytes of memory behind the list.
-    pub fn memory_usage(&self) -> usize {
-        self.nodes.overhead() + self.nodes().map(Node::memory_usage).sum::<usize>()
+    /// Bytes of memory behind the list, by as many nodes as `samples` says.
+    pub fn memory_usage(&self, samples: usize) -> usize {
+        self.nodes.overhead() + estimated_sum(self.nodes().map(Node::memory_usage), self.nodes.len(), samples)
     }
 
     fn small(element: &[u8]) -> Node {

@@ -7,6 +7,7 @@ use barium_cell::OutOfMemory;
 use super::id::StreamId;
 use super::node::{Item, Items, Node};
 use crate::error::Error;
+use crate::number::estimated_sum;
 
 /// Most bytes of fields and values that an entry may have, and of a node.
 const MAX_BYTES: usize = 1 << 30;
@@ -263,17 +264,19 @@ impl Log {
         None
     }
 
-    /// Bytes of memory behind it.
-    pub fn memory_usage(&self) -> usize {
+    /// Bytes of memory behind it, by as many nodes as `samples` says.
+    pub fn memory_usage(&self, samples: usize) -> usize {
         // A tree's nodes are about three quarters full.
         let slot = (size_of::<StreamId>() + size_of::<Node>()) * 4 / 3;
-        self.nodes.values().map(|node| slot + node.listpack().memory_usage()).sum()
+        estimated_sum(self.nodes.values().map(|node| slot + node.listpack().memory_usage()), self.nodes.len(), samples)
     }
 
-    /// Frees up to `n` nodes; returns how many of `n` are left to do.
+    /// Frees nodes with about `n` entries; returns how many of `n` are left to do.
     pub fn free_step(&mut self, mut n: usize) -> usize {
-        while n > 0 && self.nodes.pop_first().is_some() {
-            n -= 1;
+        while n > 0
+            && let Some((_, node)) = self.nodes.pop_first()
+        {
+            n = n.saturating_sub(node.total() as usize);
         }
         n
     }

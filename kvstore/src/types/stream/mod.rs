@@ -33,20 +33,28 @@ impl Stream {
         Self::default()
     }
 
-    /// Number of parts: nodes, pending entries, consumers, groups. What freeing it takes goes by this.
+    /// Number of parts that freeing it takes: entries, pending entries (twice, for the group and for the consumer), consumers,
+    /// groups. Not all groups are looked at if there are many parts.
     pub fn parts(&self) -> usize {
-        let group = |g: &Group| 1 + g.pending.len() * 2 + g.consumers.len();
-        self.log.node_count() + self.groups.values().map(group).sum::<usize>()
+        const MANY: usize = 1_000;
+        let mut parts = self.log.len as usize + self.log.node_count();
+        for group in self.groups.values() {
+            if parts > MANY {
+                break;
+            }
+            parts += 1 + group.pending.len() * 2 + group.consumers.len();
+        }
+        parts
     }
 
-    /// Bytes of memory behind it, without the struct itself.
-    pub fn memory_usage(&self) -> usize {
+    /// Bytes of memory behind it, without the struct itself, by as many nodes as `samples` says.
+    pub fn memory_usage(&self, samples: usize) -> usize {
         let slot = size_of::<(alloc::boxed::Box<[u8]>, Group)>() * 4 / 3;
         let group = |(name, g): (&alloc::boxed::Box<[u8]>, &Group)| slot + name.len() + g.memory_usage();
-        self.log.memory_usage() + self.groups.iter().map(group).sum::<usize>()
+        self.log.memory_usage(samples) + self.groups.iter().map(group).sum::<usize>()
     }
 
-    /// Frees about `n` parts; true when nothing is left.
+    /// Frees about `n` parts; true when nothing is left. The stream may only be dropped afterwards.
     pub fn free_step(&mut self, n: usize) -> bool {
         let mut n = self.log.free_step(n);
         while n > 0
@@ -58,7 +66,7 @@ impl Stream {
                 n -= 1;
             }
         }
-        self.parts() == 0
+        self.log.node_count() == 0 && self.groups.is_empty()
     }
 
     /// A copy.

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Places of a chunk.
-const CHUNK: usize = 16;
+pub(super) const CHUNK: usize = 16;
 
 #[derive(Debug)]
 struct Chunk<T> {
@@ -20,11 +20,13 @@ pub(super) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
     /// Chunks with a free place.
     open: Vec<u32>,
+    /// Chunks with memory.
+    live: usize,
 }
 
 impl<T: Default> Arena<T> {
     pub(super) fn new() -> Self {
-        Self { chunks: Vec::new(), open: Vec::new() }
+        Self { chunks: Vec::new(), open: Vec::new(), live: 0 }
     }
 
     pub(super) fn insert(&mut self, value: T) -> u32 {
@@ -40,6 +42,7 @@ impl<T: Default> Arena<T> {
         let chunk = &mut self.chunks[chunk_id as usize];
         if chunk.places.is_empty() {
             chunk.places = core::iter::repeat_with(T::default).take(CHUNK).collect();
+            self.live += 1;
         }
         let place = chunk.taken.trailing_ones();
         chunk.taken |= 1 << place;
@@ -61,6 +64,7 @@ impl<T: Default> Arena<T> {
         chunk.taken &= !(1 << place);
         if chunk.taken == 0 {
             chunk.places = Box::default();
+            self.live -= 1;
         }
         value
     }
@@ -72,8 +76,7 @@ impl<T: Default> Arena<T> {
 
     /// Bytes of memory behind the arena, without what the values own.
     pub(super) fn memory_usage(&self) -> usize {
-        let live = self.chunks.iter().filter(|chunk| !chunk.places.is_empty()).count();
-        self.chunks.capacity() * size_of::<Chunk<T>>() + self.open.capacity() * 4 + live * CHUNK * size_of::<T>()
+        self.chunks.capacity() * size_of::<Chunk<T>>() + self.open.capacity() * 4 + self.live * CHUNK * size_of::<T>()
     }
 }
 

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use barium_cell::OutOfMemory;
 
-use super::arena::Arena;
+use super::arena::{Arena, CHUNK};
 use super::index::{Index, Slot};
 use super::leaf::{Leaf, MAX_BYTES, MAX_RECORDS, NONE, Record, order_of};
 use crate::table::Hashing;
@@ -531,15 +531,15 @@ impl Tree {
     pub(crate) fn free_step(&mut self, n: usize) -> bool {
         let mut freed = 0;
         while freed < n {
-            // A chunk of leaves holds 16 times 32 elements, one allocation per leaf.
+            // A chunk of leaves holds up to 16 times 32 elements, one allocation per leaf.
             if self.leaves.drop_chunk() {
-                freed += 256;
+                freed += CHUNK * MAX_RECORDS;
             } else if self.inners.drop_chunk() {
-                freed += 16;
+                freed += CHUNK;
             } else {
                 match self.index.free_step(n - freed) {
                     0 => return true,
-                    slots => freed += slots / 8,
+                    slots => freed += slots,
                 }
             }
         }
