@@ -16,7 +16,7 @@ mod user;
 pub use denial::{Context, Denial};
 pub use log::{AclLog, LogEntry, Reason};
 pub use password::generate as generate_password;
-pub use rules::has_spaces;
+pub use rules::{RuleError, has_spaces};
 pub use selector::Selector;
 pub use user::User;
 

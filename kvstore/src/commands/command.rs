@@ -460,7 +460,7 @@ fn keys_of_call<'a>(ctx: &Ctx<'a>) -> Result<Vec<(&'a [u8], u16)>, Error> {
             None => return Err(invalid),
         }
     };
-    if command.keys.is_empty() {
+    if command.keys.iter().all(|spec| spec.flags & key::NOT_KEY != 0) {
         return Err(Error::Fixed("ERR The command has no key arguments"));
     }
     if !command.arity_fits(call.len()) {

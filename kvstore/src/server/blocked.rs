@@ -119,6 +119,7 @@ impl Server {
                     }
                 }
                 Err(e) => {
+                    self.count_rejected(entry);
                     self.core.stats.error(e.code());
                     Reply { out: &mut session.out, resp3: session.client.resp3 }.error(&e);
                 }

@@ -188,10 +188,15 @@ impl Server {
     }
 
     fn rejected(&mut self, entry: Entry, error: Error) -> Result<Verdict, Error> {
+        self.count_rejected(entry);
+        Err(error)
+    }
+
+    /// Counts a command that is refused before it is carried out.
+    pub(super) fn count_rejected(&mut self, entry: Entry) {
         if let Some(s) = self.core.stats.commands.get_mut(entry.number) {
             s.rejected += 1;
         }
-        Err(error)
     }
 
     /// Whether a command is held back by CLIENT PAUSE.

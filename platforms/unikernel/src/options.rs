@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn all_words() {
         let line = "log=info ip=192.168.7.9 mask=255.255.0.0 gw=192.168.0.1 poll=0 host-port=7777 maxmemory=64mb \
-                    requirepass=\"a b\"";
+                    requirepass=\"a b\" user=\"ann on >pw ~*\" user=\"default off\"";
         let options = Options::parse(line);
         let ip = Ipv4Addr::new(192, 168, 7, 9);
         let gateway = Some(Ipv4Addr::new(192, 168, 0, 1));
         assert_eq!(options.address, Address::Static { ip, prefix_len: 16, gateway });
         assert_eq!((options.poll_us, options.host_port), (0, Some(7777)));
-        assert_eq!(options.engine, [("maxmemory", "64mb"), ("requirepass", "a b")]);
+        assert_eq!(options.engine, [("maxmemory", "64mb"), ("requirepass", "a b"), ("user", "ann on >pw ~*"), ("user", "default off")]);
         assert!(options.complaints.is_empty());
         assert_eq!(Options::parse("ip=dhcp").address, Address::Dhcp);
         let alone = Options::parse("ip=10.9.0.2 mask=8");
