@@ -62,6 +62,7 @@ pub mod flag {
     pub const ASKING: u32 = 1 << 11;
     pub const FAST: u32 = 1 << 12;
     pub const NO_AUTH: u32 = 1 << 13;
+    /// Does not write, but is held back by CLIENT PAUSE WRITE all the same. COMMAND does not show it.
     pub const MAY_REPLICATE: u32 = 1 << 14;
     pub const NO_MANDATORY_KEYS: u32 = 1 << 15;
     pub const NO_ASYNC_LOADING: u32 = 1 << 16;
@@ -86,7 +87,6 @@ pub mod flag {
         (ASKING, "asking"),
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
-        (MAY_REPLICATE, "may_replicate"),
         (NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),

@@ -50,6 +50,8 @@ pub struct Stats {
     pub error_codes: BTreeMap<String, u64>,
     /// Clients closed because their output was beyond its limit.
     pub output_limit_closes: u64,
+    /// Clients closed because all together took more than `maxmemory-clients`.
+    pub evicted_clients: u64,
     /// Clients closed because their query was beyond its limit.
     pub query_limit_closes: u64,
     /// Time spent in active expiry, in us.
@@ -112,6 +114,7 @@ impl Stats {
             errors: 0,
             error_codes: BTreeMap::new(),
             output_limit_closes: 0,
+            evicted_clients: 0,
             query_limit_closes: 0,
             expire_us: 0,
             over_maxmemory_since_us: None,

@@ -341,8 +341,10 @@ struct Sizes {
     query: usize,
     reply_buffer: usize,
     chunks: usize,
-    output: usize,
+    /// In the buffer, and in chunks.
+    output: (usize, usize),
     total: usize,
+    arguments: usize,
 }
 
 impl Sizes {
@@ -351,8 +353,9 @@ impl Sizes {
             query: s.query.len(),
             reply_buffer: s.out.buffer_size(),
             chunks: s.out.chunks(),
-            output: s.out.len(),
-            total: s.memory_usage(),
+            output: s.out.parts(),
+            total: s.charged_memory(),
+            arguments: s.client.blocked.as_ref().map_or(0, |b| b.args.total_len()),
         }
     }
 }
@@ -385,10 +388,10 @@ fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String
     let (sub, psub, ssub) =
         c.subscriptions.as_ref().map_or((0, 0, 0), |s| (s.channels.len(), s.patterns.len(), s.shards.len()));
     let multi = c.multi.as_ref().map_or(-1, |m| m.queue.len() as i64);
-    let multi_mem: usize = c.multi.as_ref().map_or(0, |m| m.queue.iter().map(|(_, a)| a.memory_usage()).sum());
+    let multi_mem = c.queued_memory();
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
-         multi={multi} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={multi_mem} rbs={} rbp={} obl=0 oll={} omem={} \
+         multi={multi} qbuf={} qbuf-free=0 argv-mem={} multi-mem={multi_mem} rbs={} rbp={} obl={} oll={} omem={} \
          tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
         c.id,
         c.peer,
@@ -399,12 +402,14 @@ fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String
         core.now_us.saturating_sub(c.active_us) / 1_000_000,
         c.db,
         sizes.query,
+        sizes.arguments,
         sizes.reply_buffer,
         c.reply_peak,
+        sizes.output.0,
         sizes.chunks,
-        sizes.output,
+        sizes.output.1,
         sizes.total,
-        if sizes.output > 0 { "rw" } else { "r" },
+        if sizes.output != (0, 0) { "rw" } else { "r" },
         last.unwrap_or("NULL"),
         printable(core.acl.name(c.user), 1024),
         client_tracking::redirection(tracking),
@@ -426,7 +431,13 @@ pub(crate) fn summary(client: &Client, core: &Core, command: &str) -> String {
 
 fn own_line(ctx: &Ctx<'_>) -> String {
     let container = format!("client|{}", ctx.command.name);
-    let sizes = Sizes { total: size_of::<Session>(), reply_buffer: ctx.reply.out.buffer_size(), ..Sizes::default() };
+    let buffer = ctx.reply.out.buffer_size();
+    let sizes = Sizes {
+        total: size_of::<Session>() + buffer + ctx.client.memory_usage(),
+        reply_buffer: buffer,
+        arguments: ctx.args.total_len(),
+        ..Sizes::default()
+    };
     describe(ctx.client, sizes, ctx.core, Some(&container))
 }
 
@@ -479,12 +490,23 @@ fn client_list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         let last = last_command(&s.client);
         lines.push((s.client.id, describe(&s.client, Sizes::of(s), ctx.core, last.as_deref())));
     }
+    lines.sort_by_key(|(id, _)| *id);
+    let mut text = String::new();
+    let mut add = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
     match &ids {
-        // In the order in which they were asked for.
-        Some(ids) => lines.sort_by_key(|(id, _)| ids.iter().position(|i| *i == *id as i64)),
-        None => lines.sort_by_key(|(id, _)| *id),
+        // As they were asked for, and as often.
+        Some(ids) => {
+            for id in ids {
+                if let Ok(at) = lines.binary_search_by_key(id, |(id, _)| *id as i64) {
+                    add(&lines[at].1);
+                }
+            }
+        }
+        None => lines.iter().for_each(|(_, line)| add(line)),
     }
-    let text: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -599,6 +621,9 @@ fn client_reply(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn client_pause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if ctx.argc() > 4 {
+        return Err(wrong_form(ctx));
+    }
     let writes_only = match ctx.arg(3).to_ascii_lowercase().as_slice() {
         _ if ctx.argc() == 3 => false,
         b"write" => true,
@@ -620,6 +645,12 @@ fn client_pause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     ctx.reply.ok();
     Ok(())
+}
+
+/// What a subcommand answers that takes a variable number of arguments, but not these.
+fn wrong_form(ctx: &Ctx<'_>) -> Error {
+    let name = printable(ctx.arg(1), 128);
+    error_text!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.")
 }
 
 fn client_unpause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
@@ -659,6 +690,10 @@ fn client_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 const CLIENT_HELP: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
     "GETNAME",
     "    Return the name of the current connection.",
     "ID",
@@ -697,6 +732,11 @@ const CLIENT_HELP: &[&str] = &[
     "    * LIB-VER: the client lib version.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
     "NO-EVICT (ON|OFF)",
     "    Protect current client connection from eviction.",
     "NO-TOUCH (ON|OFF)",

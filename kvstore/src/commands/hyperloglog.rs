@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the approximated cardinality of the set(s) observed by the HyperLogLog key(s).",
         complexity: "O(1) with a very small average constant time when called with a single key. O(N) with N being the number of keys, and much bigger constant times, when called with multiple keys.",
         arity: -2,
-        flags: flag::READONLY,
+        flags: flag::MAY_REPLICATE | flag::READONLY,
         acl: acl::HYPERLOGLOG,
         keys: &[KeySpec::range(key::RW | key::ACCESS, 1, -1, 1)
             .notes("RW because it may change the internal representation of the key, and propagate to replicas")],

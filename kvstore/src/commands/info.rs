@@ -283,7 +283,7 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "expired_time_cap_reached_count:{}", k.expire_steps_cut);
     line!(out, "expire_cycle_cpu_milliseconds:{}", s.expire_us / 1000);
     line!(out, "evicted_keys:{}", k.evicted);
-    line!(out, "evicted_clients:0");
+    line!(out, "evicted_clients:{}", s.evicted_clients);
     let exceeded_us = s.over_maxmemory_since_us.map_or(0, |since| core.now_us.saturating_sub(since));
     line!(out, "total_eviction_exceeded_time:{}", (s.over_maxmemory_us + exceeded_us) / 1000);
     line!(out, "current_eviction_exceeded_time:{}", exceeded_us / 1000);

@@ -34,6 +34,7 @@ impl Server {
             self.keyspace.note_observers(client.db);
         }
         self.core.blocked += 1;
+        client.last_command = Some(command);
         client.blocked = Some(Box::new(Blocked {
             wait: request.wait,
             even_without_key: request.even_without_key,

@@ -4,7 +4,7 @@ use super::Server;
 use super::room::Room;
 use super::timing;
 use crate::blocking::Wait;
-use crate::command::{Command, flag};
+use crate::command::{Command, Group, flag};
 use crate::commands::{self, table::Entry};
 use crate::core::Core;
 use crate::ctx::Ctx;
@@ -56,13 +56,14 @@ impl Server {
             client.reply_mode = ReplyMode::SkipThis;
         }
         let mark = self.execute(client, out, args);
+        let mute = |out: &mut Output| mark.into_iter().for_each(|mark| out.truncate(mark));
         match client.reply_mode {
             ReplyMode::On => {}
-            ReplyMode::SkipNext | ReplyMode::Off => out.truncate(mark),
+            ReplyMode::SkipNext | ReplyMode::Off => mute(out),
             // It is carried out later; that is when its reply is skipped.
             ReplyMode::SkipThis if client.blocked.as_ref().is_some_and(|b| b.wait == Wait::Pause) => {}
             ReplyMode::SkipThis => {
-                out.truncate(mark);
+                mute(out);
                 client.reply_mode = ReplyMode::On;
             }
         }
@@ -71,9 +72,9 @@ impl Server {
         }
     }
 
-    /// Checks, carries out and answers one command; returns where the reply begins. Pushes that it caused are still to be
+    /// Checks, carries out and answers one command; returns where the reply begins, if there is one. Pushes that it caused are still to be
     /// sent.
-    fn execute(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) -> Mark {
+    fn execute(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) -> Option<Mark> {
         let tracks = client.tracking.is_some();
         if tracks {
             self.keyspace.tracking.author = Some(client.handle);
@@ -105,7 +106,9 @@ impl Server {
         if tracks {
             self.after_tracked(client, ran, args);
         }
-        mark
+        // What subscribing answers is a push, not a reply.
+        let pushed = ran.is_some_and(|c| c.group == Group::Pubsub && c.name.ends_with("subscribe"));
+        (!pushed).then_some(mark)
     }
 
     /// A refused command makes the transaction that is being queued fail; a refused EXEC ends it.

@@ -70,6 +70,7 @@ impl Server {
         if let Some(buffer) = session.out.take_buffer() {
             self.spare_buffers.push(buffer);
         }
+        self.note_memory(&mut session);
         self.core.clients.put_back(session);
     }
 

@@ -69,6 +69,9 @@ impl Server {
             self.release(waiting);
         }
         self.look_after_sessions();
+        if self.evict_clients() {
+            next = now;
+        }
         if self.core.config.timeout_s != 0 && !self.core.clients.is_empty() {
             next = next.min(self.next_session_check_us);
         }

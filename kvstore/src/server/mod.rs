@@ -4,6 +4,7 @@
 //! waits inside.
 
 mod blocked;
+mod client_memory;
 pub(crate) mod dispatch;
 mod feed;
 mod followups;
@@ -32,6 +33,7 @@ use crate::table::Hashing;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use client_memory::ClientMemory;
 
 /// Output buffers that are kept for the next session that has something to say.
 const SPARE_BUFFERS: usize = 64;
@@ -71,6 +73,8 @@ pub struct Server {
     spare_spans: Vec<Span>,
     /// Lent to sessions that have something to say.
     spare_buffers: Vec<Vec<u8>>,
+    /// What the sessions take, for `maxmemory-clients`.
+    client_memory: ClientMemory,
     /// When the sessions' limits are looked at next, monotonic time in us.
     next_session_check_us: u64,
 }
@@ -130,7 +134,14 @@ impl Server {
             event: None,
             next_client_id: 1,
         };
-        Ok(Self { keyspace, core, spare_spans: Vec::new(), spare_buffers: Vec::new(), next_session_check_us: 0 })
+        Ok(Self {
+            keyspace,
+            core,
+            spare_spans: Vec::new(),
+            spare_buffers: Vec::new(),
+            client_memory: ClientMemory::default(),
+            next_session_check_us: 0,
+        })
     }
 
     /// Sets the time that the commands to come will see: monotonic and Unix, in us. Once per batch.
@@ -214,6 +225,7 @@ impl Server {
     /// The connection is gone, whoever ended it.
     pub fn disconnect(&mut self, id: ClientId) {
         let Some(mut session) = self.core.clients.take(id) else { return };
+        self.forget_memory(&mut session);
         self.forget(&mut session.client);
         self.core.clients.release(id);
     }

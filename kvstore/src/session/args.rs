@@ -104,6 +104,11 @@ impl<'a> Args<'a> {
         Args { spans: self.spans.get(index..).unwrap_or(&[]), ..*self }
     }
 
+    /// Bytes of all of them.
+    pub fn total_len(&self) -> usize {
+        self.spans.iter().map(|span| span.len as usize).sum()
+    }
+
     /// A copy that owns its bytes; large arguments go on being shared.
     pub fn to_owned(&self) -> OwnedArgs {
         let mut buffer = Vec::new();
@@ -149,6 +154,11 @@ impl OwnedArgs {
     /// The arguments.
     pub fn args(&self) -> Args<'_> {
         Args { buffer: &self.buffer, spans: &self.spans, big: &self.big }
+    }
+
+    /// Bytes of all of them.
+    pub fn total_len(&self) -> usize {
+        self.args().total_len()
     }
 
     /// Bytes that they take.

@@ -253,6 +253,26 @@ impl Client {
             && !self.monitor
     }
 
+    /// Bytes that queued commands take.
+    pub fn queued_memory(&self) -> usize {
+        let multi = self.multi.as_ref();
+        multi.map_or(0, |m| m.queue.iter().map(|queued| size_of_val(queued) + queued.1.memory_usage()).sum())
+    }
+
+    /// Bytes that it owns beside its own size.
+    pub fn memory_usage(&self) -> usize {
+        let names = |set: &BTreeSet<Box<[u8]>>| set.iter().map(|name| size_of_val(name) + name.len()).sum::<usize>();
+        let subscriptions = self.subscriptions.as_ref();
+        self.name.capacity()
+            + self.lib_name.capacity()
+            + self.lib_ver.capacity()
+            + self.queued_memory()
+            + self.watching.iter().map(|watched| size_of_val(watched) + watched.1.len()).sum::<usize>()
+            + subscriptions.map_or(0, |s| names(&s.channels) + names(&s.patterns) + names(&s.shards))
+            + self.tracking.as_ref().map_or(0, |t| size_of::<TrackingState>() + names(&t.prefixes))
+            + self.blocked.as_ref().map_or(0, |b| size_of_val(&**b) + b.args.memory_usage())
+    }
+
     /// Whether it is to be told when keys change that it has read.
     pub fn tracks_keys(&self) -> bool {
         self.tracking.as_ref().is_some_and(|state| state.on && !state.bcast)
@@ -278,12 +298,21 @@ pub struct Session {
     pub query: Vec<u8>,
     /// Whether the peer has finished sending.
     pub(crate) finished: bool,
+    /// Bytes that it was last noted with for `maxmemory-clients`.
+    pub(crate) charged: usize,
 }
 
 impl Session {
     /// A session whose output may own so many bytes.
     pub fn new(client: Client, output_limit: usize) -> Self {
-        Self { client, out: Output::new(output_limit), parser: Parser::default(), query: Vec::new(), finished: false }
+        Self {
+            client,
+            out: Output::new(output_limit),
+            parser: Parser::default(),
+            query: Vec::new(),
+            finished: false,
+            charged: 0,
+        }
     }
 
     /// Notes how much there is to send, before it is sent; what was noted longer ago than `reset_us` is forgotten.
@@ -305,6 +334,15 @@ impl Session {
 
     /// Bytes that the session takes.
     pub fn memory_usage(&self) -> usize {
-        size_of::<Self>() + self.query.capacity() + self.parser.memory_usage() + self.out.owned()
+        size_of::<Self>()
+            + self.client.memory_usage()
+            + self.query.capacity()
+            + self.parser.memory_usage()
+            + self.out.owned()
+    }
+
+    /// The same with the values that it sends from where they lie, as if it had copied them: what it is charged with.
+    pub fn charged_memory(&self) -> usize {
+        self.memory_usage() + self.out.shared()
     }
 }

@@ -49,6 +49,8 @@ pub struct Output {
     owned: usize,
     /// Bytes in closed chunks that it shares.
     shared: usize,
+    /// Bytes, owned and shared, from which on it is looked at how many of the shared ones nobody else holds any more.
+    look_at: usize,
     /// Most bytes that it may own; beyond it writes are dropped and [`Output::overflowed`] tells.
     limit: usize,
     overflowed: bool,
@@ -83,6 +85,26 @@ impl Output {
     /// Bytes that the queue owns (capacity of the tail with them).
     pub fn owned(&self) -> usize {
         self.owned + self.tail.capacity()
+    }
+
+    /// Bytes in closed chunks that it shares.
+    pub const fn shared(&self) -> usize {
+        self.shared
+    }
+
+    /// Bytes of shared values that nobody else holds any more: they were overwritten while they wait here.
+    fn abandoned(&self) -> usize {
+        let alone = |chunk: &Chunk| match chunk {
+            Chunk::Shared(value) if Arc::strong_count(value) == 1 => value.len(),
+            _ => 0,
+        };
+        self.queue.iter().map(alone).sum()
+    }
+
+    /// Bytes in the buffer that is being written into and in the closed chunks, as far as they are still to be sent.
+    pub fn parts(&self) -> (usize, usize) {
+        let tail = if self.queue.is_empty() { self.tail.len() - self.sent } else { self.tail.len() };
+        (tail, self.len() - tail)
     }
 
     /// Size of the buffer that is being written into.
@@ -188,6 +210,13 @@ impl Output {
             return;
         }
         self.close_tail();
+        if self.owned + self.shared > self.limit.max(self.look_at) {
+            let abandoned = self.abandoned();
+            if self.owned + abandoned > self.limit {
+                return self.overflow();
+            }
+            self.look_at = self.owned + self.shared + self.limit / 4;
+        }
         self.shared += value.len();
         self.queue.push_back(Chunk::Shared(value.clone()));
         self.tail_number += 1;
