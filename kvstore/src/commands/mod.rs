@@ -49,6 +49,8 @@ pub mod lists_blocking;
 pub mod modules;
 pub mod pubsub;
 pub mod replication;
+#[cfg(test)]
+mod scan_tests;
 pub mod server;
 pub mod set_algebra;
 pub mod sets;
