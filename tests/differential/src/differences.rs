@@ -190,6 +190,25 @@ pub const DIFFERENCES: &[Difference] = &[
         example: &[],
         explains: |seen| seen.is(&["dump"]) && bulks(seen),
     },
+    Difference {
+        from: Redis,
+        what: "ACL LIST and GETUSER show sanitize-payload and command rules as they were given, and DRYRUN names the user (7.2).",
+        example: &["ACL LIST"],
+        explains: |seen| seen.is(&["acl"]),
+    },
+    Difference {
+        from: Valkey,
+        what: "ACL LOAD and SAVE without a file speak of an instance there, of a Redis instance in 7.2.",
+        example: &["ACL LOAD"],
+        explains: |seen| seen.is(&["acl"]) && seen.errors(),
+    },
+    Difference {
+        from: Valkey,
+        what: "A login that fails behind replies which are still to be sent (in a pipeline, in EXEC) is not answered at all \
+               there, a fault of 7.2 which leaves the client with one reply too few; here it is. Not generated.",
+        example: &[],
+        explains: |_| false,
+    },
     Difference { from: Redis, what: ERRNO, example: &[], explains: |_| false },
     Difference { from: Redis, what: GEO, example: &[], explains: geo },
     Difference { from: Valkey, what: GEO, example: &[], explains: geo },

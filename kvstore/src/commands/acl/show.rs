@@ -12,6 +12,9 @@ use crate::text::printable;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// How many copies of a user's rules showing them takes, beside the reply.
+const COPIES: usize = 3;
+
 pub(super) fn whoami(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.reply.bulk(ctx.core.acl.name(ctx.client.user));
     Ok(())
@@ -26,6 +29,10 @@ pub(super) fn users(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 pub(super) fn list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let acl = &ctx.core.acl;
+    let largest = acl.names().filter_map(|name| acl.user(acl.find(name)?)).map(User::memory_usage).max();
+    if !ctx.affordable(largest.unwrap_or(0).saturating_mul(COPIES)) {
+        return Err(Error::OutOfMemory);
+    }
     ctx.reply.array(acl.names().len());
     for name in acl.names() {
         let rules = acl.find(name).and_then(|id| acl.user(id)).map(User::describe).unwrap_or_default();
@@ -40,6 +47,9 @@ pub(super) fn getuser(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         ctx.reply.null();
         return Ok(());
     };
+    if !ctx.affordable(user.memory_usage().saturating_mul(COPIES)) {
+        return Err(Error::OutOfMemory);
+    }
     let reply = &mut ctx.reply;
     reply.map(6);
     reply.bulk(b"flags");

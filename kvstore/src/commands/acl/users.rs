@@ -7,8 +7,15 @@ use crate::server::dispatch;
 use crate::text::printable;
 use alloc::vec::Vec;
 
-/// How many times the bytes of its rules a user may take while it is changed: the rules joined, the old and the new state.
-const COPIES: usize = 4;
+/// How many copies of its arguments a command makes at most: of rules the joined ones, the new state, and an error that
+/// quotes one as text.
+const COPIES: usize = 10;
+
+/// Errs if there is no memory for the copies of the arguments, and of as many bytes more.
+fn reserve(ctx: &Ctx<'_>, more: usize) -> Result<(), Error> {
+    let given: usize = ctx.args.iter_from(2).map(<[u8]>::len).sum();
+    if ctx.affordable(given.saturating_add(more).saturating_mul(COPIES)) { Ok(()) } else { Err(Error::OutOfMemory) }
+}
 
 pub(super) fn setuser(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let name = ctx.args.get(2);
@@ -16,10 +23,7 @@ pub(super) fn setuser(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         return Err(Error::Fixed("ERR Usernames can't contain spaces or null characters"));
     }
     let existing = ctx.core.acl.find(name).and_then(|id| ctx.core.acl.user(id)).map_or(0, |u| u.memory_usage());
-    let given: usize = ctx.args.iter_from(2).map(<[u8]>::len).sum();
-    if !ctx.affordable(existing.saturating_add(given).saturating_mul(COPIES)) {
-        return Err(Error::OutOfMemory);
-    }
+    reserve(ctx, existing)?;
     let rules: Vec<&[u8]> = ctx.args.iter_from(3).collect();
     let user = ctx.core.acl.changed(&ctx.core.config, name, &rules)?;
     ctx.core.set_user(ctx.client, user);
@@ -40,6 +44,7 @@ pub(super) fn deluser(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 pub(super) fn dryrun(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    reserve(ctx, 0)?;
     let name = ctx.args.get(2);
     let user = ctx.core.acl.find(name).and_then(|id| ctx.core.acl.user(id));
     let Some(user) = user else { return Err(error_text!("ERR User '{}' not found", printable(name, usize::MAX))) };
