@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use barium_differential::differences::Reference;
 use barium_differential::server::Server;
+use barium_differential::values::Draw;
 use barium_differential::wire::{Command, Connection, Reply};
 
 const POLICIES: [&str; 7] =
@@ -27,23 +28,6 @@ const KEY_BYTES: i64 = 150;
 /// Length of a trace whose result chance hardly moves any more.
 const LONG: usize = 1_000_000;
 
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// In [0, 1).
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 /// Ranks of keys, the most popular 0, each drawn in proportion to 1 / (rank + 1).
 struct Zipf(Vec<f64>);
 
@@ -53,8 +37,8 @@ impl Zipf {
         Zipf((1..=keys).map(|rank| (sum += 1.0 / rank as f64, sum).1).collect())
     }
 
-    fn draw(&self, rng: &mut Rng) -> usize {
-        let point = rng.unit() * self.0[self.0.len() - 1];
+    fn draw(&self, draw: &mut Draw) -> usize {
+        let point = draw.below(1 << 53) as f64 / (1u64 << 53) as f64 * self.0[self.0.len() - 1];
         self.0.partition_point(|&sum| sum <= point)
     }
 }
@@ -155,7 +139,7 @@ impl Trace {
         let mut set = vec![b"SET".to_vec(), key(number), self.value.clone()];
         if self.policy.starts_with("volatile") && !lasting {
             // Deadlines that do not come in the time of the test; on the whole, hot keys have later ones.
-            let noise = Rng(number as u64).next() % 10_000;
+            let noise = Draw::new(number as u64).below(10_000);
             let hot = if number < self.hot() { 4_000 } else { 0 };
             set.extend([b"EX".to_vec(), (10_000 + noise + hot).to_string().into_bytes()]);
         }
@@ -167,14 +151,14 @@ impl Trace {
         for side in sides.iter_mut() {
             side.prepare(self)?;
         }
-        let (zipf, mut rng) = (Zipf::new(self.keys), Rng(7));
+        let (zipf, mut draw) = (Zipf::new(self.keys), Draw::new(7));
         for batch in 0..accesses / BATCH {
             if batch.is_multiple_of(accesses / BATCH / CORRECTIONS) {
                 for side in sides.iter_mut() {
                     side.correct(self)?;
                 }
             }
-            let numbers: Vec<usize> = (0..BATCH).map(|_| zipf.draw(&mut rng)).collect();
+            let numbers: Vec<usize> = (0..BATCH).map(|_| zipf.draw(&mut draw)).collect();
             let gets: Vec<Command> = numbers.iter().map(|&n| vec![b"GET".to_vec(), key(n)]).collect();
             for side in sides.iter_mut() {
                 side.connection.send(&gets)?;
