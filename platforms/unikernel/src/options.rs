@@ -138,7 +138,10 @@ mod tests {
         let gateway = Some(Ipv4Addr::new(192, 168, 0, 1));
         assert_eq!(options.address, Address::Static { ip, prefix_len: 16, gateway });
         assert_eq!((options.poll_us, options.host_port), (0, Some(7777)));
-        assert_eq!(options.engine, [("maxmemory", "64mb"), ("requirepass", "a b"), ("user", "ann on >pw ~*"), ("user", "default off")]);
+        assert_eq!(
+            options.engine,
+            [("maxmemory", "64mb"), ("requirepass", "a b"), ("user", "ann on >pw ~*"), ("user", "default off")]
+        );
         assert!(options.complaints.is_empty());
         assert_eq!(Options::parse("ip=dhcp").address, Address::Dhcp);
         let alone = Options::parse("ip=10.9.0.2 mask=8");
