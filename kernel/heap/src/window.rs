@@ -138,11 +138,17 @@ impl Bits {
     /// Most numbers in a row that are not in the set.
     fn widest_gap(&self) -> usize {
         let (mut run, mut widest) = (0, 0);
-        for at in 0..self.len() {
-            run = if self.has(at) { 0 } else { run + 1 };
-            widest = widest.max(run);
+        for (at, word) in self.words.iter().enumerate() {
+            if *word == 0 {
+                run += 64;
+            } else {
+                for at in at * 64..(at + 1) * 64 {
+                    widest = widest.max(run);
+                    run = if self.has(at) { 0 } else { run + 1 };
+                }
+            }
         }
-        widest
+        widest.max(run)
     }
 }
 
