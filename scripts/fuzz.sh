@@ -24,7 +24,7 @@ fuzz() {
     [ ! -f "fuzz/dictionaries/$1.dict" ] || dictionary="-dict=fuzz/dictionaries/$1.dict"
     # shellcheck disable=SC2086 # no word or one
     nice "$programs/$1" "fuzz/corpus/$1" "fuzz/seeds/$1" $dictionary -artifact_prefix="fuzz/artifacts/$1/" \
-        -max_total_time="${SECONDS_EACH:-30}" -max_len=4096 -len_control=20 -timeout=20 -rss_limit_mb=1024 -detect_leaks=0 \
+        -max_total_time="${SECONDS_EACH:-30}" -max_len=4096 -len_control=20 -timeout=120 -entropic=0 -rss_limit_mb=1024 -detect_leaks=0 \
         -print_funcs=0 >"$build/logs/fuzz-$1.log" 2>&1
 }
 

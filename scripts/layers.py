@@ -20,6 +20,7 @@ MAY_USE = {
     "barium-aarch64-virt": {"barium-unikernel", "barium-kernel"},
     "barium-host": {"barium-kvstore", "barium-heap"},
     "barium-differential": set(),
+    "barium-client-tests": set(),
 }
 # Crates of others that belong to one layer.
 ONLY_IN = {"smoltcp": {"barium-net"}, "virtio-drivers": {"barium-kernel"}}

@@ -36,6 +36,7 @@ def test_stages():
         [Step("build x86_64", ["scripts/image.sh"], 900, True, {"ARCH": "x86_64", "PLATFORM": ""})],
         [Step("build aarch64", ["scripts/image.sh"], 900, True, {"ARCH": "aarch64", "PLATFORM": ""})],
         [Step("build host", ["cargo", "build", "--release", "--locked", "-p", "barium-host"], 900, True)],
+        [Step("build client", ["cargo", "build", "--locked", "-p", "barium-client-tests"], 600)],
         [Step("units", ["cargo", "test", "--locked", "--quiet"], 900)],
         [Step("boots x86_64", PYTEST + ["--arch", "x86_64"], 1200), Step("boots aarch64", PYTEST + ["--arch", "aarch64"], 1200)],
         [Step("host server", ["scripts/on_host.sh", *PYTEST], 300)],

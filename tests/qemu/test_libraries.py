@@ -20,3 +20,8 @@ def run(command):
 @pytest.mark.parametrize("library", ("ioredis", "node-redis"))
 def test_javascript(server, library):
     run(["node", "node/%s.mjs" % library, "%s:%d" % (server.host, server.port)])
+
+
+def test_rust(server):
+    # (`make test` has built it before.)
+    run(["cargo", "run", "--quiet", "--locked", "-p", "barium-client-tests", "--", "%s:%d" % (server.host, server.port)])
