@@ -115,7 +115,7 @@ fn configuration() -> String {
 fn is_current(name: &str, text: &str) -> bool {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     if env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(&path, text).unwrap();
+        return fs::write(&path, text).is_ok();
     }
     fs::read_to_string(&path).is_ok_and(|old| old == text)
 }
@@ -129,10 +129,7 @@ fn documents_are_current() {
 
 #[test]
 fn calls_are_written_as_documented() {
-    let call = |name: &str| {
-        let c = table::all().find(|c| c.name == name).unwrap();
-        syntax(c.args)
-    };
+    let call = |name: &str| table::all().find(|c| c.name == name).map(|c| syntax(c.args)).unwrap_or_default();
     assert_eq!(call("get"), "key");
     assert_eq!(call("mset"), "key value [key value ...]");
     assert_eq!(

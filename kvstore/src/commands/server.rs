@@ -256,7 +256,16 @@ fn flushed(ctx: &mut Ctx<'_>, at_once: bool, n: usize) {
         let args: Vec<&[u8]> = ctx.args.iter_from(0).collect();
         ctx.keys.effect(&args);
     }
-    if at_once || ctx.deny_blocking || !ctx.keys.space.lazy.step(FREED_AT_ONCE) {
+    if at_once {
+        ctx.reply.ok();
+    } else {
+        answer_when_freed(ctx);
+    }
+}
+
+/// Answers when the memory of removed values is given back, step by step.
+fn answer_when_freed(ctx: &mut Ctx<'_>) {
+    if ctx.deny_blocking || !ctx.keys.space.lazy.step(FREED_AT_ONCE) {
         ctx.reply.ok();
     } else {
         ctx.core.wait_request = Some(WaitRequest {
@@ -415,7 +424,8 @@ fn memory_stats(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         .map(|(n, d)| (n, d.table.memory_usage()))
         .collect();
     let r = &mut ctx.reply;
-    r.map(17 + dbs.len());
+    let slack = rss.saturating_sub(used);
+    r.map(27 + dbs.len());
     let count = |r: &mut Reply<'_>, name: &str, n: usize| {
         r.bulk(name.as_bytes());
         r.count(n);
@@ -430,12 +440,16 @@ fn memory_stats(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     count(r, "replication.backlog", 0);
     count(r, "clients.slaves", 0);
     count(r, "clients.normal", clients);
+    count(r, "cluster.links", 0);
     count(r, "aof.buffer", 0);
+    count(r, "lua.caches", 0);
+    count(r, "functions.caches", 0);
     for (n, bytes) in dbs {
         r.bulk(format!("db.{n}").as_bytes());
-        r.map(2);
+        r.map(3);
         count(r, "overhead.hashtable.main", bytes);
         count(r, "overhead.hashtable.expires", 0);
+        count(r, "overhead.hashtable.slot-to-keys", 0);
     }
     count(r, "overhead.total", overhead);
     count(r, "keys.count", keys);
@@ -444,9 +458,17 @@ fn memory_stats(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     share(r, "dataset.percentage", dataset, used.saturating_sub(startup), 100.0);
     share(r, "peak.percentage", used, peak, 100.0);
     count(r, "allocator.allocated", used);
+    count(r, "allocator.active", rss);
     count(r, "allocator.resident", rss);
+    share(r, "allocator-fragmentation.ratio", rss, used, 1.0);
+    count(r, "allocator-fragmentation.bytes", slack);
+    // What the allocator holds is all that there is.
+    share(r, "allocator-rss.ratio", rss, rss, 1.0);
+    count(r, "allocator-rss.bytes", 0);
+    share(r, "rss-overhead.ratio", rss, rss, 1.0);
+    count(r, "rss-overhead.bytes", 0);
     share(r, "fragmentation", rss, used, 1.0);
-    count(r, "fragmentation.bytes", rss.saturating_sub(used));
+    count(r, "fragmentation.bytes", slack);
     Ok(())
 }
 
@@ -464,9 +486,8 @@ fn memory_malloc_stats(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn memory_purge(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    // The heap gives empty spans back by itself; what can be hurried is the queue of removed values.
-    while ctx.keys.space.lazy.step(4_096) {}
-    ctx.reply.ok();
+    // The heap gives empty spans back by itself; what can be waited for is the queue of removed values.
+    answer_when_freed(ctx);
     Ok(())
 }
 
@@ -490,3 +511,39 @@ const MEMORY_HELP: &[&str] = &[
     "HELP",
     "    Print this help.",
 ];
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+    use alloc::format;
+
+    #[test]
+    fn purging_waits_until_removed_values_are_freed_in_steps() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        assert_eq!(bench.run(c, "MEMORY PURGE"), "OK");
+        for i in 0..10_000 {
+            bench.run(c, &format!("SADD set member{i}"));
+        }
+        bench.run(c, "UNLINK set");
+        assert_eq!(bench.run(c, "MEMORY PURGE"), "");
+        while !bench.server().keyspace.lazy.is_empty() {
+            bench.server().tick();
+        }
+        bench.server().tick();
+        assert_eq!(bench.read(c), "OK");
+    }
+
+    #[test]
+    fn memory_is_told_by_database() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        bench.run(c, "SET k v");
+        let stats = bench.run(c, "MEMORY STATS");
+        assert!(stats.contains("db.0 [overhead.hashtable.main "), "{stats}");
+        assert!(stats.contains(" keys.count 1 ") && stats.contains(" allocator-rss.ratio 1 "), "{stats}");
+        bench.run(c, "HELLO 3");
+        // The map says how many pairs it has: all of the reply was read.
+        assert!(bench.run(c, "MEMORY STATS").starts_with("{peak.allocated "));
+    }
+}
