@@ -147,10 +147,13 @@ def test_32_mib_serve_50_clients(arch, boot, smp):
     assert machine.running
 
 
-def test_maxmemory_from_the_command_line(arch, boot):
-    machine = boot(arch, ARGS="maxmemory=8mb requirepass=secret")
+def test_maxmemory_and_users_from_the_command_line(arch, boot):
+    machine = boot(arch, ARGS='maxmemory=8mb requirepass=secret user="ann on >pw +ping"')
     with Connection(machine.host, machine.port) as connection:
         assert connection.ask("PING") == b"-NOAUTH Authentication required.\r\n"
+        assert connection.ask("AUTH", "ann", "pw") == b"+OK\r\n"
+        assert connection.ask("PING") == b"+PONG\r\n"
+        assert connection.ask("GET", "k").startswith(b"-NOPERM ")
         assert connection.ask("AUTH", "secret") == b"+OK\r\n"
         assert connection.ask("CONFIG", "GET", "maxmemory") == b"*2\r\n$9\r\nmaxmemory\r\n$7\r\n8388608\r\n"
         assert 0.85 * (8 << 20) <= fill(connection, 1000, "fill") <= 1.1 * (8 << 20)

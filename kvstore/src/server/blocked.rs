@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::session::args::Args;
-use crate::session::{Client, ClientId, Session};
+use crate::session::{Client, ClientId, Fate, Session};
 use crate::value::ItemExt;
 use alloc::boxed::Box;
 
@@ -93,7 +93,9 @@ impl Server {
             for id in waiters {
                 budget = budget.saturating_sub(1);
                 let found = self.keyspace.keys(db).peek(&key).map(ItemExt::type_of);
-                let fits = self.core.clients.get(id).and_then(|s| s.client.blocked.as_ref()).is_some_and(|b| {
+                // Whoever is being closed would only lose what it is given.
+                let open = self.core.clients.get(id).filter(|s| s.client.fate == Fate::Open);
+                let fits = open.and_then(|s| s.client.blocked.as_ref()).is_some_and(|b| {
                     b.db == db && (found.is_some_and(|t| b.wait == Wait::Key(t)) || b.even_without_key)
                 });
                 if fits && let Some(session) = self.core.clients.take(id) {

@@ -290,6 +290,16 @@ fn who_waits_is_checked_again() {
 }
 
 #[test]
+fn who_is_being_ended_is_not_served() {
+    let (mut b, admin, u) = with_user("+@all ~l");
+    b.run(u, "BLPOP l 0");
+    b.run(admin, "ACL DELUSER u");
+    b.run(admin, "RPUSH l x");
+    assert_eq!(b.read(u), "");
+    assert_eq!(b.run(admin, "LLEN l"), "1");
+}
+
+#[test]
 fn the_log_counts_what_is_alike() {
     let (mut b, admin, u) = with_user("+get ~a");
     b.run(u, "SET a v");
