@@ -122,9 +122,8 @@ pub const PARAMS: &[Param] = &[
     param("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9"),
     param("lazyfree-lazy-eviction", Kind::Bool, "no"),
     param("lazyfree-lazy-expire", Kind::Bool, "no"),
-    // Large values are freed in steps however they go; what these two choose is so anyway.
-    param("lazyfree-lazy-server-del", Kind::Bool, "no"),
-    param("lazyfree-lazy-user-del", Kind::Bool, "no"),
+    constant("lazyfree-lazy-server-del", Kind::Bool, "yes", "large values are freed in steps however they go"),
+    constant("lazyfree-lazy-user-del", Kind::Bool, "yes", "large values are freed in steps however they go"),
     param("lazyfree-lazy-user-flush", Kind::Bool, "no"),
     param("lfu-decay-time", Kind::Int(0, INT), "1"),
     param("lfu-log-factor", Kind::Int(0, INT), "10"),
