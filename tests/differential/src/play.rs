@@ -75,14 +75,51 @@ impl Pair {
             let _ = game.ours.ask("HELLO 3").and_then(|_| game.theirs.ask("HELLO 3"));
         }
         game.round(&[words("FLUSHALL")])?;
+        let before = game.changes();
         let commands = if game.pair.reference == Reference::Valkey { unnested(commands) } else { commands.to_vec() };
         let probed: Vec<Command> = commands.iter().flat_map(with_probes).collect();
         game.round(&probed)?;
         if !game.queued.is_empty() {
             game.round(&[words("DISCARD")])?;
         }
+        game.compare_changes(before, &commands)?;
         game.compare_keyspace(manner)
     }
+}
+
+impl Game<'_> {
+    /// How many changes each server has counted; None if it does not say (inside of MULTI).
+    fn changes(&mut self) -> Option<[i64; 2]> {
+        let count = |connection: &mut Connection| -> Option<i64> {
+            let reply = connection.ask("INFO persistence").ok()?;
+            let text = String::from_utf8_lossy(reply.text()).into_owned();
+            text.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"))?.trim().parse().ok()
+        };
+        let counts = [count(&mut self.ours), count(&mut self.theirs)];
+        Some([counts[0]?, counts[1]?])
+    }
+
+    /// Both must have counted as many: what is logged, and when a snapshot is due, depends on it.
+    fn compare_changes(&mut self, before: Option<[i64; 2]>, commands: &[Command]) -> Result<(), Difference> {
+        let (Some(before), Some(after)) = (before, self.changes()) else { return Ok(()) };
+        let [ours, theirs] = [after[0] - before[0], after[1] - before[1]];
+        if ours == theirs || self.pair.reference == Reference::Valkey || commands.iter().any(counts_otherwise) {
+            return Ok(());
+        }
+        Err(Difference {
+            command: words("INFO persistence"),
+            ours: format!("{ours} changes"),
+            theirs: format!("{theirs} changes"),
+        })
+    }
+}
+
+/// Whether Redis 7.0 may count the changes of a command otherwise: 7.2 counts the consumers that XCLAIM and XAUTOCLAIM make,
+/// and 7.0 counts the removal of a key whose time has come when a result takes its place.
+fn counts_otherwise(command: &Command) -> bool {
+    let is = |word: &Vec<u8>, name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    ["XCLAIM", "XAUTOCLAIM"].iter().any(|name| is(&command[0], name))
+        || command.iter().any(|word| is(word, "EXAT") || is(word, "PXAT") || is(word, "ABSTTL"))
 }
 
 /// The commands without MULTI and WATCH inside a transaction, which these end in Valkey.

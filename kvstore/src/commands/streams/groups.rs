@@ -221,7 +221,7 @@ fn xgroup_create(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         groups.insert(name.into(), stream::Group::new(last_id, options.entries_read));
     }
     if missing {
-        ctx.modified(key);
+        ctx.keys.modified_by(key, 0);
     }
     if taken {
         return Err(Error::Fixed("BUSYGROUP Consumer Group name already exists"));
