@@ -165,8 +165,8 @@ mod tests {
         let bigger = deaf(&mut b, 80);
         b.pass_ms(1);
         let gone: Vec<bool> = [small, big, bigger, protected].map(|id| b.server().fate(id) == Fate::Abort).into();
-        assert_eq!(gone[0], false);
-        assert_eq!(gone[3], false, "NO-EVICT");
+        assert!(!gone[0]);
+        assert!(!gone[3], "NO-EVICT");
         assert!(gone[1] != gone[2], "one of the two in the same bucket");
         assert_eq!(evicted(&mut b, c), "1");
         b.run(c, "CONFIG SET maxmemory-clients 0");
