@@ -531,6 +531,11 @@ impl Command {
         (!others || answers) && !self.has(flag::BLOCKING | flag::PROTECTED) && self.subcommands.is_empty()
     }
 
+    /// Whether what it takes is bounded by the length of its arguments, or nearly so.
+    pub fn is_quick(&self) -> bool {
+        self.has(flag::FAST) || self.complexity == "O(1)"
+    }
+
     /// All its ACL categories.
     pub const fn categories(&self) -> u32 {
         let mut c = self.acl;

@@ -10,11 +10,20 @@ const STEPS: usize = 128;
 const LONGEST_NS: u64 = (1 << 41) - 1;
 
 /// Durations, in ns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     /// Counts by step, in groups of [`STEPS`]: the first two of width 1, each further one of twice the width.
-    groups: Vec<Option<Box<[u32; STEPS]>>>,
+    groups: [Option<Box<[u32; STEPS]>>; GROUPS],
     total: u64,
+}
+
+/// Groups of steps.
+const GROUPS: usize = step_of(LONGEST_NS) / STEPS + 1;
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { groups: [const { None }; GROUPS], total: 0 }
+    }
 }
 
 /// Number of the step that a duration falls in.
@@ -34,14 +43,11 @@ impl Histogram {
     /// Counts a duration `times` times.
     pub fn record(&mut self, ns: u64, times: u32) {
         let step = step_of(ns.min(LONGEST_NS));
-        let group = step / STEPS;
-        if self.groups.len() <= group {
-            self.groups.resize(group + 1, None);
+        if let Some(group) = self.groups.get_mut(step / STEPS) {
+            let counts = group.get_or_insert_with(|| Box::new([0; STEPS]));
+            counts[step % STEPS] = counts[step % STEPS].saturating_add(times);
+            self.total += u64::from(times);
         }
-        let counts = self.groups[group].get_or_insert_with(|| Box::new([0; STEPS]));
-        let count = &mut counts[step % STEPS];
-        *count = count.saturating_add(times);
-        self.total += u64::from(times);
     }
 
     /// How many durations were counted.

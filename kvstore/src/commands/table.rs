@@ -81,14 +81,35 @@ pub struct Index {
     buckets: Box<[Bucket; BUCKETS]>,
 }
 
+/// How a command is carried out from a session about which nothing is out of the ordinary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// With every check.
+    #[default]
+    Full,
+    /// The short way ([`Command::is_simple`]).
+    Short,
+    /// The short way, and timed together with others of its kind ([`Command::is_quick`]).
+    Quick,
+}
+
+impl Way {
+    fn of(command: &Command) -> Self {
+        match (command.is_simple(), command.is_quick()) {
+            (false, _) => Way::Full,
+            (true, false) => Way::Short,
+            (true, true) => Way::Quick,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     /// [`word`] of the name.
     word: u64,
     /// Length of the name, if its word alone tells it from all others: up to eight letters.
     exact_len: u8,
-    /// [`Command::is_simple`].
-    simple: bool,
+    way: Way,
     entry: Option<Entry>,
 }
 
@@ -128,7 +149,7 @@ impl Index {
             let name = command.name.as_bytes();
             let exact = name.len() <= 8 && name.iter().all(u8::is_ascii_lowercase);
             let exact_len = if exact { name.len() as u8 } else { 0 };
-            index.buckets[at] = Bucket { word, exact_len, simple: command.is_simple(), entry: Some(entry) };
+            index.buckets[at] = Bucket { word, exact_len, way: Way::of(command), entry: Some(entry) };
             number += 1 + command.subcommands.len();
         }
         index
@@ -142,17 +163,17 @@ impl Index {
 
     /// The command that the first argument names, if it is a simple one ([`Command::is_simple`]).
     #[inline]
-    pub fn find_simple(&self, args: Args<'_>) -> Option<Entry> {
+    pub fn find_simple(&self, args: Args<'_>) -> Option<(Entry, Way)> {
         let name = args.get(0);
         let found = match args.word(0) {
             Some(first) if name.len() <= 8 => self.lookup(short_word(first, name.len()), name),
             _ => self.lookup(word(name), name),
         };
-        found.filter(|(_, simple)| *simple).map(|(entry, _)| entry)
+        found.filter(|(_, way)| *way != Way::Full)
     }
 
     #[inline]
-    fn lookup(&self, word: u64, name: &[u8]) -> Option<(Entry, bool)> {
+    fn lookup(&self, word: u64, name: &[u8]) -> Option<(Entry, Way)> {
         let mut at = bucket(word);
         loop {
             let found = &self.buckets[at];
@@ -162,7 +183,7 @@ impl Index {
                 if usize::from(found.exact_len) == name.len()
                     || entry.command.name.as_bytes().eq_ignore_ascii_case(name)
                 {
-                    return Some((entry, found.simple));
+                    return Some((entry, found.way));
                 }
             }
             at = (at + 1) % BUCKETS;

@@ -6,6 +6,7 @@
 use super::Server;
 use super::dispatch::{call, carry_out};
 use crate::command::flag;
+use crate::commands::table::Way;
 use crate::ctx::Ctx;
 use crate::reply::Reply;
 use crate::session::Session;
@@ -22,7 +23,7 @@ impl Server {
     #[inline]
     pub(super) fn process_plain(&mut self, session: &mut Session, buffer: &[u8]) -> bool {
         let args = session.parser.args(buffer);
-        let Some(entry) = self.core.index.find_simple(args) else { return false };
+        let Some((entry, way)) = self.core.index.find_simple(args) else { return false };
         let command = entry.command;
         if !command.arity_fits(args.len())
             || session.parser.is_out_of_memory()
@@ -35,7 +36,7 @@ impl Server {
         keys.touch = !client.no_touch;
         let reply = Reply { out, resp3: client.resp3 };
         let mut ctx = Ctx { command, args, reply, keys, client, core: &mut self.core, deny_blocking: false };
-        if command.has(flag::FAST) && !ctx.core.config.exact_times {
+        if way == Way::Quick && !ctx.core.config.exact_times {
             ctx.core.join_run(entry.number);
             carry_out(&mut ctx, entry);
         } else {

@@ -40,10 +40,9 @@ fn evicted_per_step(tenacity: u32) -> usize {
 impl Server {
     /// Frees memory that is given up and removes keys, as the policy allows, in a bounded step.
     pub(super) fn make_room(&mut self) -> Room {
-        let watched = self.core.config.latency_threshold_ms != 0;
-        let begin_ns = if watched { self.core.machine.monotonic_ns() } else { 0 };
         let mut keys = evicted_per_step(self.core.config.eviction_tenacity);
         let mut steps = FREE_STEPS_IN_NEED;
+        let begin_ns = self.core.event_begin_ns();
         let room = loop {
             if !self.core.over_maxmemory() {
                 break Room::Enough;
@@ -61,9 +60,11 @@ impl Server {
                 break Room::Later;
             }
             keys -= 1;
+            let begin_ns = self.core.event_begin_ns();
             if !self.keyspace.evict_one() {
                 break Room::None;
             }
+            self.core.latency_event_since("eviction-del", begin_ns);
         };
         self.core.latency_event_since("eviction-cycle", begin_ns);
         self.core.note_room(room == Room::Enough);

@@ -1,6 +1,6 @@
 //! How long commands take: for INFO's commandstats and latencystats, SLOWLOG and LATENCY.
 //!
-//! Reading the clock costs as much as a small command. Small ones (those flagged fast) that come one after the other in a
+//! Reading the clock costs as much as a small command. Small ones ([`Command::is_quick`]) that come one after the other in a
 //! pipeline and are the same are therefore timed together, as a run, and each is taken to last as long as the other. If
 //! the slow log or the latency monitor is set to notice what lasts less than a millisecond, each is timed by itself.
 
@@ -53,6 +53,11 @@ impl Core {
             let took_ns = now_ns.saturating_sub(run.since_ns);
             self.stats.took(run.number, run.times, took_ns, self.config.latency_tracking);
         }
+    }
+
+    /// When an event of the server's own begins, monotonic time in ns; not read if the latency monitor is off.
+    pub(super) fn event_begin_ns(&self) -> u64 {
+        if self.config.latency_threshold_ms == 0 { 0 } else { self.machine.monotonic_ns() }
     }
 
     /// Records an event of the server's own if it took longer than `latency-monitor-threshold`.
