@@ -191,7 +191,7 @@ pub fn command(input: &mut Input<'_>) -> Vec<Vec<u8>> {
     }
     let group = container.map_or(command.group, |c| c.group);
     for arg in command.args {
-        argument(arg, group, input, &mut words, 0);
+        argument(arg, group, input, &mut words);
     }
     if input.one_in(12) {
         spoil(input, &mut words);
@@ -219,7 +219,7 @@ const DEBUG_WORDS: &[&str] = &[
     "str1",
 ];
 
-fn argument(arg: &Arg, group: Group, input: &mut Input<'_>, words: &mut Vec<Vec<u8>>, depth: usize) {
+fn argument(arg: &Arg, group: Group, input: &mut Input<'_>, words: &mut Vec<Vec<u8>>) {
     if arg.optional && input.below(3) != 1 {
         return;
     }
@@ -244,12 +244,12 @@ fn argument(arg: &Arg, group: Group, input: &mut Input<'_>, words: &mut Vec<Vec<
             ArgType::PureToken => continue,
             ArgType::OneOf => {
                 let part = &arg.parts[input.below(arg.parts.len())];
-                argument(part, group, input, words, depth + 1);
+                argument(part, group, input, words);
                 continue;
             }
             ArgType::Block => {
                 for part in arg.parts {
-                    argument(part, group, input, words, depth + 1);
+                    argument(part, group, input, words);
                 }
                 continue;
             }
