@@ -87,10 +87,16 @@ fn config_get(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let found = ctx.core.config.matching(|name| patterns.iter().any(|p| glob::matches(p, name)));
     ctx.reply.map(found.len());
     for (name, value) in found {
-        ctx.reply.bulk(name.as_bytes());
+        // A name that was given in full is shown as it was given.
+        let by = patterns.iter().position(|p| glob::matches(p, name.as_bytes())).filter(|i| is_literal(&patterns[*i]));
+        ctx.reply.bulk(by.map_or(name.as_bytes(), |i| ctx.args.get(i + 2)));
         ctx.reply.bulk(value.as_bytes());
     }
     Ok(())
+}
+
+fn is_literal(pattern: &[u8]) -> bool {
+    !pattern.iter().any(|byte| b"[*?".contains(byte))
 }
 
 fn config_set(ctx: &mut Ctx<'_>) -> Result<(), Error> {

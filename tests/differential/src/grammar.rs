@@ -87,7 +87,7 @@ impl Grammar {
         world: World,
     ) -> io::Result<Grammar> {
         let mut shapes = all_shapes(server)?;
-        shapes.retain(|shape| wanted(&shape.group, &shape.name) && !skipped.command(&shape.name));
+        shapes.retain(|shape| wanted(&shape.group, &shape.name) && !skipped.command(&shape.name, world.old));
         let mut grammar = Grammar { shapes, targets: Vec::new(), tokens: BTreeMap::new(), world };
         for (at, shape) in grammar.shapes.iter().enumerate() {
             grammar.targets.push(Target { shape: at, path: Vec::new() });
@@ -130,12 +130,10 @@ impl Grammar {
         self.fill(target, draw)
     }
 
-    /// One of the commands that may wait, chosen and filled in by `seed`.
-    pub fn waiting(&self, seed: u64) -> Option<Command> {
-        let mut draw = Draw::new(seed);
-        let waiting: Vec<&Target> = self.targets.iter().filter(|target| self.shapes[target.shape].blocking).collect();
-        let target = waiting.get(draw.below(waiting.len().max(1)))?;
-        self.fill(target, draw).into_iter().next()
+    /// Whether a generated command may wait.
+    pub fn waits(&self, command: &Command) -> bool {
+        let name = String::from_utf8_lossy(&command[0]).to_lowercase();
+        self.shapes.iter().any(|shape| shape.blocking && shape.name == name)
     }
 
     fn fill(&self, target: &Target, mut draw: Draw) -> Vec<Command> {
@@ -274,6 +272,12 @@ impl Writer<'_> {
 
     fn value(&mut self, one: &Argument, way: &[usize]) {
         let name = &self.shape.name;
+        if !["pure-token", "oneof", "block", "key"].contains(&one.kind.as_str())
+            && let Some(word) = self.draw.admin(name, &one.name)
+        {
+            self.words.push(word);
+            return;
+        }
         let place = Place::of(name, &one.name, self.world.patient);
         match one.kind.as_str() {
             "pure-token" => self.words.push(one.token.clone().unwrap_or_default()),

@@ -2,7 +2,8 @@
 
 use crate::crc64::crc64;
 use crate::differences::Reference;
-use crate::play::{Difference, Game, Manner};
+use crate::judge::Difference;
+use crate::play::{Game, Manner};
 use crate::wire::{Command, Reply, words};
 
 /// The databases that commands may have moved keys to.
@@ -73,7 +74,7 @@ impl Game<'_> {
             there.push(restore(ours));
             reads.push(contents(kind, &copy));
             // The order may be that of the hash table it was dumped from.
-            if encoding.text() != b"hashtable" && !self.shuffled.contains(key) {
+            if encoding.text() != b"hashtable" && !self.judge.shuffled.contains(key) {
                 reads.push(on_key("OBJECT ENCODING", &copy, ""));
             }
             if kind.text() == b"stream" {

@@ -6,13 +6,17 @@
 //! left out.
 #![forbid(unsafe_code)]
 
+mod admin;
 pub mod compare;
 pub mod coverage;
 pub mod crc64;
 pub mod differences;
 pub mod grammar;
+pub mod judge;
 pub mod keyspace;
+mod listing;
 pub mod play;
+pub mod scene;
 pub mod server;
 pub mod skipped;
 pub mod tame;

@@ -1,27 +1,9 @@
-//! Plays a sequence on both servers and finds the first difference, in the replies or in what is left behind.
+//! Plays a sequence of one client's on both servers and finds the first difference, in the replies or in what is left behind.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::io;
-
-use crate::compare::{Verdict, compare};
 use crate::coverage::Coverage;
 use crate::differences::Reference;
-use crate::wire::{Command, Connection, Reply, shown, words};
-
-/// Where the two servers part.
-#[derive(Debug)]
-pub struct Difference {
-    command: Command,
-    ours: String,
-    theirs: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}\n  barium    {}\n  reference {}", shown(&self.command), self.ours, self.theirs)
-    }
-}
+use crate::judge::{Difference, Judge, lost, with_probes};
+use crate::wire::{Command, Connection, Reply, words};
 
 /// The ports of the two servers, and what has been compared.
 pub struct Pair {
@@ -49,12 +31,7 @@ pub(crate) struct Game<'a> {
     pub(crate) pair: &'a mut Pair,
     ours: Connection,
     theirs: Connection,
-    /// The commands queued since MULTI, while the reference is inside one.
-    queued: Vec<Command>,
-    /// A reply whose elements were in another order, and how many of the encodings that decide it are still to come.
-    unordered: Option<(Difference, usize)>,
-    /// Keys whose order comes from a hash table, whatever they are now.
-    pub(crate) shuffled: BTreeSet<Vec<u8>>,
+    pub(crate) judge: Judge,
 }
 
 impl Pair {
@@ -65,11 +42,7 @@ impl Pair {
 
     /// Plays `commands` on emptied servers.
     pub fn play(&mut self, commands: &[Command], manner: Manner) -> Result<(), Difference> {
-        let failed = |who: &str, error: io::Error| lost(&words("(connect)"), who, error);
-        let ours = Connection::open(self.ours).map_err(|error| failed("barium", error))?;
-        let theirs = Connection::open(self.theirs).map_err(|error| failed("reference", error))?;
-        let mut game =
-            Game { pair: self, ours, theirs, queued: Vec::new(), unordered: None, shuffled: BTreeSet::new() };
+        let mut game = Game::open(self)?;
         if manner.resp3 {
             // Its reply holds versions.
             let _ = game.ours.ask("HELLO 3").and_then(|_| game.theirs.ask("HELLO 3"));
@@ -79,7 +52,7 @@ impl Pair {
         let commands = if game.pair.reference == Reference::Valkey { unnested(commands) } else { commands.to_vec() };
         let probed: Vec<Command> = commands.iter().flat_map(with_probes).collect();
         game.round(&probed)?;
-        if !game.queued.is_empty() {
+        if !game.judge.queued.is_empty() {
             game.round(&[words("DISCARD")])?;
         }
         game.compare_changes(before, &commands)?;
@@ -138,26 +111,15 @@ fn unnested(commands: &[Command]) -> Vec<Command> {
     commands.iter().filter(keep).cloned().collect()
 }
 
-/// The command, and questions for the encodings on which the order of its reply depends.
-fn with_probes(command: &Command) -> Vec<Command> {
-    let name = command.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
-    let keys = match &name[..] {
-        b"smembers" | b"hgetall" | b"hkeys" | b"hvals" | b"sscan" | b"hscan" | b"zscan" | b"sort" | b"sort_ro" => {
-            command.get(1..2)
-        }
-        b"sinter" | b"sunion" | b"sdiff" if command.len() <= 5 => command.get(1..),
-        _ => None,
-    };
-    let probe = |key: &Vec<u8>| vec![b"OBJECT".to_vec(), b"ENCODING".to_vec(), key.clone()];
-    let probes = keys.unwrap_or_default().iter().map(probe);
-    [command.clone()].into_iter().chain(probes).collect()
-}
+impl<'a> Game<'a> {
+    /// With new connections to both servers.
+    pub(crate) fn open(pair: &'a mut Pair) -> Result<Game<'a>, Difference> {
+        let open = |port: u16, who: &str| Connection::open(port).map_err(|error| lost(&words("(connect)"), who, error));
+        let (ours, theirs) = (open(pair.ours, "barium")?, open(pair.theirs, "reference")?);
+        let judge = Judge::new(pair.reference);
+        Ok(Game { pair, ours, theirs, judge })
+    }
 
-fn is_probe_of(command: &Command, whose: &Command) -> bool {
-    command.len() == 3 && command[1] == b"ENCODING" && whose[1..].contains(&command[2])
-}
-
-impl Game<'_> {
     /// Sends the commands at once and compares the replies in turn; the reference's replies.
     pub(crate) fn round(&mut self, commands: &[Command]) -> Result<Vec<Reply>, Difference> {
         self.exchange(commands, commands).map(|replies| replies.into_iter().map(|(_, theirs)| theirs).collect())
@@ -176,83 +138,9 @@ impl Game<'_> {
         for command in commands {
             let theirs = self.theirs.reply().map_err(|error| lost(command, "reference", error))?;
             let ours = self.ours.reply().map_err(|error| lost(command, "barium", error))?;
-            self.compare(command, &ours, &theirs)?;
+            self.judge.compare(&mut self.pair.coverage, command, &ours, &theirs)?;
             replies.push((ours, theirs));
         }
         Ok(replies)
     }
-
-    fn compare(&mut self, command: &Command, ours: &Reply, theirs: &Reply) -> Result<(), Difference> {
-        let name = command.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
-        if theirs.text() == b"QUEUED" {
-            self.queued.push(command.clone());
-        } else if name == b"exec" || name == b"discard" {
-            let queued = std::mem::take(&mut self.queued);
-            if let (Reply::Many(_, Some(mine)), Reply::Many(_, Some(others))) = (ours, theirs)
-                && mine.len() == others.len()
-                && mine.len() == queued.len()
-            {
-                self.pair.coverage.count(command, theirs);
-                for ((command, ours), theirs) in queued.iter().zip(mine).zip(others) {
-                    self.judge(command, ours, theirs)?;
-                }
-                return Ok(());
-            }
-        }
-        self.judge(command, ours, theirs)
-    }
-
-    fn judge(&mut self, command: &Command, ours: &Reply, theirs: &Reply) -> Result<(), Difference> {
-        self.pair.coverage.count(command, theirs);
-        let verdict = compare(self.pair.reference, command, ours, theirs);
-        if verdict == Verdict::Different {
-            return Err(difference(command, ours, theirs));
-        }
-        if !theirs.is_error() {
-            self.shuffle(command);
-        }
-        if let Some((unordered, left)) = self.unordered.take()
-            && is_probe_of(command, &unordered.command)
-            && !self.shuffled.contains(&command[2])
-        {
-            // SUNION and SDIFF gather strings in a hash table in any case.
-            let gathers = [&b"sunion"[..], b"sdiff"].contains(&&unordered.command[0].to_ascii_lowercase()[..]);
-            let compact: &[&[u8]] = if gathers { &[b"intset", b""] } else { &[b"listpack", b"intset", b""] };
-            if compact.contains(&theirs.text()) && ours.text() == theirs.text() {
-                if left == 1 {
-                    return Err(unordered);
-                }
-                self.unordered = Some((unordered, left - 1));
-            }
-        }
-        if verdict == Verdict::Unordered {
-            let probes = with_probes(command).len() - 1;
-            if probes > 0 {
-                self.unordered = Some((difference(command, ours, theirs), probes));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Game<'_> {
-    /// Notes which keys have a hash table's order after a command.
-    fn shuffle(&mut self, command: &Command) {
-        let word = |at: usize| command.get(at).cloned().unwrap_or_default();
-        match &word(0).to_ascii_lowercase()[..] {
-            b"sunionstore" | b"sdiffstore" | b"sinterstore" => drop(self.shuffled.insert(word(1))),
-            b"copy" | b"rename" | b"renamenx" if self.shuffled.contains(&word(1)) => {
-                self.shuffled.insert(word(2));
-            }
-            _ => {}
-        }
-    }
-}
-
-pub(crate) fn lost(command: &Command, who: &str, error: io::Error) -> Difference {
-    Difference { command: command.clone(), ours: format!("{who}: {error}"), theirs: String::new() }
-}
-
-pub(crate) fn difference(command: &Command, ours: &Reply, theirs: &Reply) -> Difference {
-    Difference { command: command.clone(), ours: format!("{ours:?}"), theirs: format!("{theirs:?}") }
 }

@@ -24,8 +24,8 @@ impl Skipped {
     }
 
     /// Whether a command is left out.
-    pub fn command(&self, name: &str) -> bool {
-        self.0.iter().any(|skip| skip.command == name && skip.token.is_empty() && !skip.old_only)
+    pub fn command(&self, name: &str, old: bool) -> bool {
+        self.0.iter().any(|skip| skip.command == name && skip.token.is_empty() && (old || !skip.old_only))
     }
 
     /// Whether an option is not aimed at.

@@ -57,6 +57,34 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
                 *ttl = b"1000000".to_vec();
             }
         }
+        "config|set" => {
+            words.truncate(2);
+            for _ in 0..1 + draw.below(3) {
+                words.extend(draw.parameter());
+            }
+        }
+        // Without a filter it lists commands that are not there yet.
+        "command|list" => {
+            words.truncate(2);
+            words.push(b"FILTERBY".to_vec());
+            let by = *draw.one(&["PATTERN", "ACLCAT", "MODULE"]);
+            let argument = by.to_ascii_lowercase().replace("aclcat", "category");
+            words.push(by.into());
+            words.extend(draw.admin(name, &argument));
+        }
+        "acl|cat" if words.len() < 3 => words.extend(draw.admin(name, "category")),
+        "debug" => {
+            words.truncate(1);
+            words.extend(draw.debug());
+        }
+        // A user that is switched off or must not do anything would end the comparison.
+        "acl|setuser" | "acl|deluser" => {
+            for word in words.iter_mut().skip(2).take(if name == "acl|setuser" { 1 } else { 1000 }) {
+                if word == b"default" {
+                    *word = b"u".to_vec();
+                }
+            }
+        }
         // Which members go is each server's own choice: let all go, or none be there.
         "spop" => {
             words.truncate(2);

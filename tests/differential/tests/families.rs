@@ -8,6 +8,7 @@ use barium_differential::coverage::Coverage;
 use barium_differential::differences::Reference;
 use barium_differential::grammar::{Grammar, World};
 use barium_differential::play::{Manner, Pair};
+use barium_differential::scene::{CLIENTS, Turn};
 use barium_differential::server::Server;
 use barium_differential::skipped::Skipped;
 use barium_differential::wire::{Command, Connection, shown};
@@ -48,24 +49,83 @@ fn payloads(reference: &mut Connection) -> std::io::Result<Vec<Vec<u8>>> {
     Ok(payloads)
 }
 
-/// One family: some groups' commands, compared in random sequences.
+/// Picks commands by group and name.
+type Pick = fn(&str, &str) -> bool;
+
+/// One family of commands, compared in random sequences.
 struct Family {
     name: &'static str,
-    /// The first group is the family's own: its commands and their options must all be reached.
-    groups: &'static [&'static str],
-    /// How many of 100 commands are of the transaction group.
+    /// The family's own: they and their options must all be reached.
+    own: Pick,
+    /// Those that are mixed with them.
+    others: Pick,
+    /// How many of 100 commands are of the transaction group, how many of the others the family's own.
     transactions: u64,
+    share: u64,
+    /// With several clients: what is said first, each line behind the number of the client.
+    scene: Option<&'static [&'static str]>,
+}
+
+/// What its commands are chosen from.
+struct Choice {
+    own: Grammar,
+    others: Grammar,
+    control: Grammar,
+    everything: Grammar,
+}
+
+impl Choice {
+    fn commands(&self, family: &Family, seed: u64) -> Vec<Command> {
+        let (from, of_100) = (seed / 10_000, seed % 100);
+        let grammar = if of_100 < family.transactions {
+            &self.control
+        } else if seed / 100 % 100 < family.share || self.others.shapes.is_empty() {
+            &self.own
+        } else {
+            &self.others
+        };
+        let mut commands = grammar.commands(from);
+        let asks_for_keys = |command: &Command| {
+            command.len() > 1
+                && command[0].eq_ignore_ascii_case(b"command")
+                && command[1].to_ascii_lowercase().starts_with(b"getkeys")
+        };
+        if let Some(first) = commands.first_mut().filter(|command| asks_for_keys(command))
+            && from % 20 != 0
+        {
+            first.truncate(2);
+            first.extend(self.everything.commands(from / 20).remove(0));
+        }
+        commands
+    }
+
+    fn turns(&self, family: &Family, seed: u64) -> Vec<Turn> {
+        // A subscriber to everything only listens: 7.0 tells it of its own misses in the midst of a reply.
+        let listens = family.scene.is_some_and(|setup| setup.iter().any(|line| line.starts_with("1 PSUBSCRIBE")));
+        let client = match (seed % CLIENTS as u64) as usize {
+            1 if listens => 0,
+            client => client,
+        };
+        let commands = self.commands(family, seed / CLIENTS as u64);
+        let turn = |command: Command| {
+            let waits = self.own.waits(&command) || self.others.waits(&command);
+            let patient = if listens { 2 } else { 1 };
+            Turn { client: if waits && client == 0 { patient } else { client }, waits, command }
+        };
+        commands.into_iter().map(turn).collect()
+    }
 }
 
 impl Family {
     fn compare(&self) {
         let skipped = Skipped::read().expect("skipped.txt");
         let barium = Server::barium().expect("barium-host");
-        let mut docs = Connection::open(barium.port).expect("connect");
-        let own = |group: &str, _: &str| self.groups[0] == group;
-        let own = Grammar::read(&mut docs, &own, &skipped, World::default()).expect("COMMAND DOCS");
-        let everything = Grammar::read(&mut docs, &|_, _| true, &skipped, World::default()).expect("COMMAND DOCS");
-        let mut coverage = Coverage::of(&everything);
+        let connect = || Connection::open(barium.port).expect("connect");
+        let read = |pick: Pick, world: &World| {
+            Grammar::read(&mut connect(), &pick, &skipped, world.clone()).expect("COMMAND DOCS")
+        };
+        let everything: Pick = |_, _| true;
+        let mut coverage = Coverage::of(&read(everything, &World::default()));
         let limit = Duration::from_secs(number("SECONDS_EACH", 10));
         for reference in [Reference::Redis, Reference::Valkey] {
             let Some(other) = Server::reference(reference).expect("reference server") else {
@@ -78,13 +138,23 @@ impl Family {
             let mut connection = Connection::open(other.port).expect("connect");
             let world = World {
                 old: reference == Reference::Redis,
-                patient: false,
-                sorts: self.groups.contains(&"generic"),
+                patient: self.scene.is_some(),
+                sorts: (self.own)("generic", "sort") || (self.others)("generic", "sort"),
                 payloads: payloads(&mut connection).expect("payloads"),
             };
-            coverage = self.play(pair, &mut docs, &skipped, world, (limit / 2, patience), &own);
+            // Nobody else is connected, so that both servers have as many clients.
+            drop(connection);
+            let choice = Choice {
+                own: read(self.own, &world),
+                others: read(self.others, &world),
+                control: read(|group, _| group == "transactions", &world),
+                everything: read(everything, &world),
+            };
+            assert!(!choice.own.shapes.is_empty(), "{}: no commands", self.name);
+            coverage = self.play(pair, &choice, &skipped, limit / 2, patience);
         }
         println!("{}: {} replies compared", self.name, coverage.replies);
+        let own = read(self.own, &World::default());
         if limit >= LONG
             && let Some(what) = coverage.missing(&own, &skipped, OFTEN)
         {
@@ -93,28 +163,32 @@ impl Family {
     }
 
     /// Plays for the time given, or that times the patience if not all was reached.
-    fn play(
-        &self,
-        pair: Pair,
-        docs: &mut Connection,
-        skipped: &Skipped,
-        world: World,
-        (limit, patience): (Duration, u32),
-        own: &Grammar,
-    ) -> Coverage {
-        let mine = |group: &str, _: &str| self.groups.contains(&group);
-        let grammar = Grammar::read(docs, &mine, skipped, world.clone()).expect("COMMAND DOCS");
-        let transactions = |group: &str, _: &str| group == "transactions";
-        let control = Grammar::read(docs, &transactions, skipped, world).expect("COMMAND DOCS");
-        assert!(!grammar.shapes.is_empty(), "no commands in {:?}", self.groups);
+    fn play(&self, pair: Pair, choice: &Choice, skipped: &Skipped, limit: Duration, patience: u32) -> Coverage {
         let reference = pair.reference;
         let pair = RefCell::new(pair);
-
         // A sequence shrinks by leaving commands out; a command is what its number makes it.
-        let choose = |seed: u64| -> Vec<Command> {
-            if seed % 100 < self.transactions { control.commands(seed / 100) } else { grammar.commands(seed / 100) }
+        let play = |manner: u8, seeds: &[u64]| match self.scene {
+            None => {
+                let commands: Vec<Command> = seeds.iter().flat_map(|seed| choice.commands(self, *seed)).collect();
+                pair.borrow_mut().play(&commands, Manner { resp3: manner & 1 == 1, dump: manner < 2 })
+            }
+            Some(setup) => {
+                let turns: Vec<Turn> = seeds.iter().flat_map(|seed| choice.turns(self, *seed)).collect();
+                pair.borrow_mut().play_scene(setup, &turns, manner)
+            }
         };
-        let sequences = (any::<bool>(), 0..4u8, prop::collection::vec(any::<u64>().no_shrink(), 1..60));
+        let show = |seeds: &[u64]| -> String {
+            let lines: Vec<String> = match self.scene {
+                None => seeds.iter().flat_map(|seed| choice.commands(self, *seed)).map(|line| shown(&line)).collect(),
+                Some(_) => {
+                    let turns = seeds.iter().flat_map(|seed| choice.turns(self, *seed));
+                    turns.map(|turn| format!("{}> {}", turn.client, shown(&turn.command))).collect()
+                }
+            };
+            lines.join("\n  ")
+        };
+        let length = if self.scene.is_some() { 1..30 } else { 1..60 };
+        let sequences = (0..8u8, prop::collection::vec(any::<u64>().no_shrink(), length));
         let started = Instant::now();
         let mut seed = number("SEED", 1);
         let config = Config {
@@ -125,7 +199,7 @@ impl Family {
             ..Config::default()
         };
         let enough = |elapsed: Duration| {
-            let all = || pair.borrow().coverage.missing(own, skipped, OFTEN).is_none();
+            let all = || pair.borrow().coverage.missing(&choice.own, skipped, OFTEN).is_none();
             elapsed >= limit && (patience == 1 || elapsed >= limit * patience || all())
         };
         while !enough(started.elapsed()) {
@@ -135,19 +209,17 @@ impl Family {
             seed = seed.wrapping_add(1 << 32);
             let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes);
             let mut runner = TestRunner::new_with_rng(config.clone(), rng);
-            let result = runner.run(&sequences, |(resp3, dump, seeds)| {
-                let commands: Vec<Command> = seeds.into_iter().flat_map(choose).collect();
-                let manner = Manner { resp3, dump: dump == 0 };
-                let played = pair.borrow_mut().play(&commands, manner);
-                played.map_err(|difference| TestCaseError::fail(difference.to_string()))
+            let result = runner.run(&sequences, |(manner, seeds)| {
+                play(manner, &seeds).map_err(|difference| TestCaseError::fail(difference.to_string()))
             });
             match result {
                 Ok(()) => {}
-                Err(TestError::Fail(reason, (resp3, _, seeds))) => {
-                    let lines: Vec<String> = seeds.into_iter().flat_map(choose).map(|line| shown(&line)).collect();
-                    let lines = lines.join("\n  ");
-                    let (name, resp) = (self.name, 2 + u8::from(resp3));
-                    panic!("{name} against {reference:?}, RESP{resp}:\n  {lines}\nthe servers differ: {reason}");
+                Err(TestError::Fail(reason, (manner, seeds))) => {
+                    let lines = show(&seeds);
+                    let (name, setup) = (self.name, self.scene.unwrap_or_default());
+                    panic!(
+                        "{name} against {reference:?}, RESP3 for {manner:03b}: {setup:?}\n  {lines}\nthe servers differ: {reason}"
+                    );
                 }
                 Err(TestError::Abort(reason)) => panic!("{}: {reason}", self.name),
             }
@@ -156,61 +228,182 @@ impl Family {
     }
 }
 
-fn compare(name: &'static str, groups: &'static [&'static str], transactions: u64) {
-    Family { name, groups, transactions }.compare();
+/// A family of one client's commands, of one group or more.
+fn alone(name: &'static str, own: Pick, others: Pick, transactions: u64) {
+    let share = if others("", "") { 50 } else { 40 };
+    Family { name, own, others, transactions, share, scene: None }.compare();
 }
+
+const NONE: Pick = |_, _| false;
+const KEYS: Pick = |group, _| ["string", "list", "set", "hash", "sorted-set", "stream"].contains(&group);
 
 #[test]
 fn strings() {
-    compare("strings", &["string"], 0);
+    alone("strings", |group, _| group == "string", NONE, 0);
 }
 
 #[test]
 fn bitmaps() {
-    compare("bitmaps", &["bitmap", "string"], 0);
+    alone("bitmaps", |group, _| group == "bitmap", |group, _| group == "string", 0);
 }
 
 #[test]
 fn lists() {
-    compare("lists", &["list"], 0);
+    alone("lists", |group, _| group == "list", NONE, 0);
 }
 
 #[test]
 fn sets() {
-    compare("sets", &["set"], 0);
+    alone("sets", |group, _| group == "set", NONE, 0);
 }
 
 #[test]
 fn hashes() {
-    compare("hashes", &["hash"], 0);
+    alone("hashes", |group, _| group == "hash", NONE, 0);
 }
 
 #[test]
 fn sorted_sets() {
-    compare("sorted sets", &["sorted-set", "set"], 0);
+    alone("sorted sets", |group, _| group == "sorted-set", |group, _| group == "set", 0);
 }
 
 #[test]
 fn geo() {
-    compare("geo", &["geo"], 0);
+    alone("geo", |group, _| group == "geo", NONE, 0);
 }
 
 #[test]
 fn hyperloglogs() {
-    compare("hyperloglogs", &["hyperloglog"], 0);
+    alone("hyperloglogs", |group, _| group == "hyperloglog", NONE, 0);
 }
 
 #[test]
 fn keys_of_all_types() {
-    compare("keys of all types", &["generic", "string", "list", "set", "hash", "sorted-set", "stream"], 0);
+    alone("keys of all types", |group, _| group == "generic", KEYS, 0);
 }
 
 #[test]
 fn transactions() {
-    compare("transactions", &["generic", "string", "list", "set", "hash", "sorted-set", "stream"], 30);
+    alone(
+        "transactions",
+        |group, _| group == "transactions",
+        |group, name| group == "generic" || KEYS(group, name),
+        30,
+    );
 }
 
 #[test]
 fn streams() {
-    compare("streams", &["stream"], 0);
+    alone("streams", |group, _| group == "stream", NONE, 0);
+}
+
+/// Clients that wait, and others that give them what they wait for or change what they wait for.
+#[test]
+fn waiting() {
+    Family {
+        name: "waiting",
+        own: |_, name| {
+            let blocking = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"];
+            blocking.contains(&name) || name.starts_with("xread")
+        },
+        others: |group, name| {
+            let groups = ["list", "sorted-set", "stream"];
+            let more = ["del", "rename", "copy", "move", "flushall", "set", "swapdb", "sort", "restore", "expire"];
+            groups.contains(&group) || more.contains(&name)
+        },
+        transactions: 10,
+        share: 40,
+        scene: Some(&[]),
+    }
+    .compare();
+}
+
+/// Subscribers, and keyspace events.
+#[test]
+fn channels() {
+    Family {
+        name: "pub/sub",
+        own: |group, _| group == "pubsub",
+        others: |_, name| ["set", "del", "lpush", "ping", "expire"].contains(&name),
+        transactions: 0,
+        share: 80,
+        scene: Some(&["0 CONFIG SET notify-keyspace-events KEA"]),
+    }
+    .compare();
+}
+
+/// The events of every command, in order.
+#[test]
+fn keyspace_events() {
+    Family {
+        name: "keyspace events",
+        own: |group, name| group == "generic" || KEYS(group, name),
+        others: |group, _| ["bitmap", "geo", "hyperloglog"].contains(&group),
+        transactions: 5,
+        share: 80,
+        scene: Some(&["0 CONFIG SET notify-keyspace-events KEAmn", "1 PSUBSCRIBE __key*__:*"]),
+    }
+    .compare();
+}
+
+/// Transactions that other clients break.
+#[test]
+fn watching() {
+    Family {
+        name: "watching",
+        own: |group, _| group == "transactions",
+        others: |group, name| {
+            ["string", "hash"].contains(&group) || ["del", "rename", "expire", "swapdb"].contains(&name)
+        },
+        transactions: 30,
+        share: 0,
+        scene: Some(&[]),
+    }
+    .compare();
+}
+
+/// Clients that look at each other.
+#[test]
+fn clients() {
+    Family {
+        name: "clients",
+        own: |group, _| group == "connection",
+        others: |_, name| ["blpop", "lpush", "subscribe", "set", "ping"].contains(&name),
+        transactions: 5,
+        share: 80,
+        scene: Some(&["0 CLIENT UNPAUSE"]),
+    }
+    .compare();
+}
+
+/// Users and what they may do.
+#[test]
+fn users() {
+    Family {
+        name: "users",
+        own: |_, name| name.starts_with("acl|"),
+        others: |group, name| ["string", "list"].contains(&group) || ["auth", "publish", "config|get"].contains(&name),
+        transactions: 5,
+        share: 80,
+        scene: Some(&["0 ACL DELUSER u v", "0 ACL LOG RESET"]),
+    }
+    .compare();
+}
+
+/// What is asked of the server as such.
+#[test]
+fn server() {
+    Family {
+        name: "server",
+        own: |group, name| group == "server" && !name.starts_with("acl|"),
+        others: KEYS,
+        transactions: 5,
+        share: 60,
+        scene: Some(&[
+            "0 CONFIG SET hash-max-listpack-entries 128 hash-max-listpack-value 64 set-max-intset-entries 512",
+            "0 CONFIG SET zset-max-listpack-entries 128 zset-max-listpack-value 64 list-max-listpack-size -2",
+            "0 CONFIG SET slowlog-log-slower-than -1 maxmemory-policy noeviction",
+        ]),
+    }
+    .compare();
 }

@@ -410,8 +410,11 @@ fn xautoclaim(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let min_idle = parse_i64(ctx.arg(4)).ok_or(invalid)?.max(0);
     let mut next = Some(args::start(ctx.arg(5))?);
     let (count, justid) = auto_options(ctx)?;
-    let found = ctx.keys.stream_mut(key)?.filter(|s| s.groups.contains_key(group));
-    let Some(stream) = found else { return Err(no_group(key, group, "")) };
+    // A look for reading, which tells of a miss, and then one for writing.
+    if !ctx.keys.stream(key)?.is_some_and(|s| s.groups.contains_key(group)) {
+        return Err(no_group(key, group, ""));
+    }
+    let Some(stream) = ctx.keys.stream_mut(key)? else { return Ok(()) };
     let mut claim = Claim { stream, key, group, consumer, now, justid, described, effects: Vec::new(), changed: false };
     let created = claim.introduce()?;
     let (mut claimed, mut deleted) = (Vec::new(), Vec::new());

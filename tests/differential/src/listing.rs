@@ -1,0 +1,38 @@
+//! Replies that tell of clients and servers, reduced to what both servers must agree on.
+
+use crate::differences::Reference;
+use crate::wire::{Command, Reply};
+
+/// Fields of CLIENT LIST that do not depend on the server, its clock or its memory.
+const FIELDS: [&str; 11] =
+    ["name", "db", "sub", "psub", "ssub", "multi", "user", "resp", "lib-name", "lib-ver", "flags"];
+/// Fields of HELLO's reply that are the server's own.
+const OWN: [&[u8]; 4] = [b"server", b"version", b"id", b"modules"];
+
+/// The reply to a command with the clients' IDs as `{idN}`; lists of clients as lines of the fields that are comparable.
+pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]]) -> Reply {
+    let word = |at: usize| command.get(at).map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+    let name_of = |id: &[u8]| ids.iter().position(|known| *known == id).map(|at| format!("{{id{at}}}"));
+    match (&word(0)[..], &word(1)[..], reply) {
+        (b"client", b"id" | b"getredir", Reply::Line(b':', id)) => {
+            Reply::Line(b':', name_of(&id).map_or(id, String::into_bytes))
+        }
+        (b"client", b"list" | b"info", Reply::Bulk(kind, Some(text))) => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines = text.lines().filter_map(|line| {
+                let fields: Vec<(&str, &str)> = line.split(' ').filter_map(|field| field.split_once('=')).collect();
+                let id = fields.iter().find(|(name, _)| *name == "id").and_then(|(_, id)| name_of(id.as_bytes()))?;
+                // 7.0 knows nothing of libraries.
+                let known = |name: &str| reference == Reference::Valkey || !name.starts_with("lib-");
+                let kept = fields.iter().filter(|(name, _)| FIELDS.contains(name) && known(name));
+                Some(kept.fold(id, |line, (name, value)| format!("{line} {name}={value}")))
+            });
+            Reply::Bulk(kind, Some(lines.collect::<Vec<_>>().join("\n").into_bytes()))
+        }
+        (b"hello", _, Reply::Many(kind, Some(items))) => {
+            let kept = items.chunks(2).filter(|pair| !OWN.contains(&pair[0].text()));
+            Reply::Many(kind, Some(kept.flatten().cloned().collect()))
+        }
+        (_, _, reply) => reply,
+    }
+}
