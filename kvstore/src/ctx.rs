@@ -52,16 +52,24 @@ impl<'a> Ctx<'a> {
         crate::number::parse_i64(self.arg(index)).ok_or(Error::NotInteger)
     }
 
-    /// An argument as an integer within bounds; the error names the range as Redis does.
+    /// An argument as an integer within bounds; the error names the range as Redis does. Numbers from 0 on have one error
+    /// for whatever is none.
     pub fn int_in(&self, index: usize, low: i64, high: i64) -> Result<i64, Error> {
+        if low == 0 && high == i64::MAX {
+            return self.int_or(index, low, high, crate::commands::collection::NOT_POSITIVE);
+        }
         let n = self.int(index)?;
         if (low..=high).contains(&n) {
             return Ok(n);
         }
-        if low == 0 && high == i64::MAX {
-            return Err(Error::Fixed("ERR value is out of range, must be positive"));
-        }
         Err(error_text!("ERR value is out of range, value must between {low} and {high}"))
+    }
+
+    /// The error for a subcommand that is not there, or was given more arguments than it takes.
+    pub fn wrong_subcommand(&self) -> Error {
+        let sub = crate::text::printable(self.arg(1), 128);
+        let container = crate::text::printable(&self.arg(0).to_ascii_uppercase(), 128);
+        error_text!("ERR unknown subcommand or wrong number of arguments for '{sub}'. Try {container} HELP.")
     }
 
     /// An argument as a double.

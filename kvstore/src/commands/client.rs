@@ -320,14 +320,15 @@ fn client_setname(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn client_setinfo(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let value = ctx.args.get(3);
-    let (field, name) = if ctx.args.is(2, "LIB-NAME") {
-        (&mut ctx.client.lib_name, "lib-name")
+    let field = if ctx.args.is(2, "LIB-NAME") {
+        &mut ctx.client.lib_name
     } else if ctx.args.is(2, "LIB-VER") {
-        (&mut ctx.client.lib_ver, "lib-ver")
+        &mut ctx.client.lib_ver
     } else {
         return Err(error_text!("ERR Unrecognized option '{}'", printable(ctx.arg(2), 128)));
     };
     if !value.iter().all(|b| (b'!'..=b'~').contains(b)) {
+        let name = printable(ctx.args.get(2), 128);
         return Err(error_text!("ERR {name} cannot contain spaces, newlines or special characters."));
     }
     *field = value.to_vec();
@@ -491,20 +492,23 @@ fn client_list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         lines.push((s.client.id, describe(&s.client, Sizes::of(s), ctx.core, last.as_deref())));
     }
     lines.sort_by_key(|(id, _)| *id);
+    // An ID may be asked for any number of times.
+    let line_of = |id: &i64| lines.binary_search_by_key(id, |(id, _)| *id as i64).ok().map(|at| &lines[at].1);
+    let size = match &ids {
+        Some(ids) => ids.iter().filter_map(line_of).map(|line| line.len() + 1).sum(),
+        None => lines.iter().map(|(_, line)| line.len() + 1).sum(),
+    };
     let mut text = String::new();
+    if !ctx.affordable(size) || text.try_reserve_exact(size).is_err() {
+        return Err(Error::OutOfMemory);
+    }
     let mut add = |line: &str| {
         text.push_str(line);
         text.push('\n');
     };
     match &ids {
         // As they were asked for, and as often.
-        Some(ids) => {
-            for id in ids {
-                if let Ok(at) = lines.binary_search_by_key(id, |(id, _)| *id as i64) {
-                    add(&lines[at].1);
-                }
-            }
-        }
+        Some(ids) => ids.iter().filter_map(line_of).for_each(|line| add(line)),
         None => lines.iter().for_each(|(_, line)| add(line)),
     }
     ctx.reply.verbatim("txt", text.as_bytes());
@@ -622,7 +626,7 @@ fn client_reply(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn client_pause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if ctx.argc() > 4 {
-        return Err(wrong_form(ctx));
+        return Err(ctx.wrong_subcommand());
     }
     let writes_only = match ctx.arg(3).to_ascii_lowercase().as_slice() {
         _ if ctx.argc() == 3 => false,
@@ -647,22 +651,10 @@ fn client_pause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a subcommand answers that takes a variable number of arguments, but not these.
-fn wrong_form(ctx: &Ctx<'_>) -> Error {
-    let name = printable(ctx.arg(1), 128);
-    error_text!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.")
-}
-
-fn client_unpause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    // A time that has passed: the next turn lets everything go on.
-    if ctx.core.pause.until_us != 0 {
-        ctx.core.pause.until_us = 1;
-    }
-    ctx.reply.ok();
-    Ok(())
-}
-
 fn client_unblock(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if ctx.argc() > 4 {
+        return Err(ctx.wrong_subcommand());
+    }
     let why = match ctx.arg(3).to_ascii_lowercase().as_slice() {
         _ if ctx.argc() == 3 => Unblock::Timeout,
         b"timeout" => Unblock::Timeout,

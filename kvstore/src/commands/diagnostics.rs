@@ -133,6 +133,9 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn slowlog_get(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    if ctx.argc() > 3 {
+        return Err(ctx.wrong_subcommand());
+    }
     let mut n = 10;
     if ctx.argc() == 3 {
         let count = ctx.int(2).ok().filter(|n| *n >= -1);

@@ -162,7 +162,7 @@ impl Server {
         if client.is_plain() && self.core.pause.until_us == 0 {
             return Ok(Verdict::Run);
         }
-        if client.is_subscribed() && !client.resp3 && !allowed_when_subscribed(command) {
+        if client.is_subscribed() && !client.resp3 && !allowed_when_subscribed(entry) {
             let e = error_text!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
                 entry.full_name()
@@ -174,7 +174,9 @@ impl Server {
             return Ok(Verdict::Hold);
         }
         if let Some(multi) = &mut client.multi
-            && !matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+            // SLOWLOG RESET and LATENCY RESET are none of these.
+            && (entry.container.is_some()
+                || !matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset"))
         {
             multi.queue.push((command, args.to_owned()));
             return Ok(Verdict::Queued);
@@ -291,9 +293,10 @@ fn unknown_command(args: Args<'_>) -> Error {
     error_text!("ERR unknown command '{}', with args beginning with: {beginning}", text::printable(args.get(0), 128))
 }
 
-fn allowed_when_subscribed(command: &Command) -> bool {
+fn allowed_when_subscribed(entry: Entry) -> bool {
+    let name = if entry.container.is_some() { "" } else { entry.command.name };
     matches!(
-        command.name,
+        name,
         "ping"
             | "subscribe"
             | "ssubscribe"

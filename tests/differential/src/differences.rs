@@ -219,6 +219,60 @@ pub const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
+        from: Redis,
+        what: "ACL DRYRUN names the user it is about (7.2).",
+        example: &["ACL SETUSER u reset", "ACL DRYRUN u get k"],
+        explains: |seen| {
+            let about = |reply: &Reply| String::from_utf8_lossy(reply.text()).contains(" has no permissions to ");
+            seen.is(&["acl"]) && seen.word(1) == b"dryrun" && about(seen.ours) && about(seen.theirs)
+        },
+    },
+    Difference {
+        from: Valkey,
+        what: "SET with a time in the past deletes the key at once there (after 7.2); here it is there until somebody looks. Not \
+               generated.",
+        example: &["SET k v EXAT 1", "DBSIZE"],
+        explains: |_| false,
+    },
+    Difference {
+        from: Redis,
+        what: "HELLO sets the name only once everything else is found to be right (7.2). Not generated.",
+        example: &["HELLO 2 SETNAME name AUTH nosuch x", "CLIENT GETNAME"],
+        explains: |_| false,
+    },
+    Difference {
+        from: Redis,
+        what: "COMMAND GETKEYS and GETKEYSANDFLAGS take a single word (7.2).",
+        example: &["COMMAND GETKEYS get"],
+        explains: |seen| {
+            seen.is(&["command"]) && seen.word(1).starts_with(b"getkeys") && seen.command.len() == 3 && seen.errors()
+        },
+    },
+    Difference {
+        from: Redis,
+        what: "list-compress-depth cannot be set: the nodes of a list are never compressed here.",
+        example: &["CONFIG SET list-compress-depth 1"],
+        explains: |seen| seen.is(&["config"]) && seen.command.contains(&b"list-compress-depth".to_vec()),
+    },
+    Difference {
+        from: Valkey,
+        what: "list-compress-depth cannot be set: the nodes of a list are never compressed here.",
+        example: &["CONFIG SET list-compress-depth 1"],
+        explains: |seen| seen.is(&["config"]) && seen.command.contains(&b"list-compress-depth".to_vec()),
+    },
+    Difference {
+        from: Redis,
+        what: "The flags of some keys are others (7.2 corrected them): only the keys that GETKEYSANDFLAGS names are compared; the \
+               table has golden data.",
+        example: &["COMMAND GETKEYSANDFLAGS SINTERSTORE a b"],
+        explains: |seen| {
+            let keys = |reply: &Reply| -> Vec<Vec<u8>> {
+                reply.items().iter().filter_map(|pair| Some(pair.items().first()?.text().to_vec())).collect()
+            };
+            seen.is(&["command"]) && seen.word(1) == b"getkeysandflags" && keys(seen.ours) == keys(seen.theirs)
+        },
+    },
+    Difference {
         from: Valkey,
         what: "ACL LOAD and SAVE without a file speak of an instance there, of a Redis instance in 7.2.",
         example: &["ACL LOAD"],
@@ -270,7 +324,7 @@ fn quoted(seen: &Seen) -> bool {
     let odd = |text: &[u8]| text.iter().position(|byte| *byte == 0 || *byte >= 0x80).unwrap_or(text.len());
     let (mine, other) = (seen.ours.text(), seen.theirs.text());
     let to = odd(mine).min(odd(other));
-    seen.errors() && to < mine.len() && to > 10 && mine[..to] == other[..to]
+    seen.errors() && to < mine.len() && to > 8 && mine[..to] == other[..to]
 }
 
 fn is_encoding(seen: &Seen) -> bool {

@@ -9,6 +9,9 @@ const FIELDS: [&str; 11] =
 /// Fields of HELLO's reply that are the server's own.
 const OWN: [&[u8]; 4] = [b"server", b"version", b"id", b"modules"];
 
+/// Fields of ACL LOG's entries that are comparable.
+const ENTRY: [&[u8]; 5] = [b"count", b"reason", b"context", b"object", b"username"];
+
 /// The reply to a command with the clients' IDs as `{idN}`; lists of clients as lines of the fields that are comparable.
 pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]]) -> Reply {
     let word = |at: usize| command.get(at).map(|word| word.to_ascii_lowercase()).unwrap_or_default();
@@ -16,6 +19,13 @@ pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]
     match (&word(0)[..], &word(1)[..], reply) {
         (b"client", b"id" | b"getredir", Reply::Line(b':', id)) => {
             Reply::Line(b':', name_of(&id).map_or(id, String::into_bytes))
+        }
+        (b"client", b"trackinginfo", Reply::Many(kind, Some(items))) => {
+            let item = |item: Reply| match item {
+                Reply::Line(b':', id) => Reply::Line(b':', name_of(&id).map_or(id, String::into_bytes)),
+                other => other,
+            };
+            Reply::Many(kind, Some(items.into_iter().map(item).collect()))
         }
         (b"client", b"list" | b"info", Reply::Bulk(kind, Some(text))) => {
             let text = String::from_utf8_lossy(&text).into_owned();
@@ -28,6 +38,14 @@ pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]
                 Some(kept.fold(id, |line, (name, value)| format!("{line} {name}={value}")))
             });
             Reply::Bulk(kind, Some(lines.collect::<Vec<_>>().join("\n").into_bytes()))
+        }
+        (b"acl", b"log", Reply::Many(kind, Some(entries))) => {
+            let entries = entries.into_iter().map(|entry| {
+                let fields = entry.items().chunks(2).filter(|pair| ENTRY.contains(&pair[0].text()));
+                let plain = Reply::Many(b'*', Some(fields.flatten().cloned().collect()));
+                if entry.items().is_empty() { entry } else { plain }
+            });
+            Reply::Many(kind, Some(entries.collect()))
         }
         (b"hello", _, Reply::Many(kind, Some(items))) => {
             let kept = items.chunks(2).filter(|pair| !OWN.contains(&pair[0].text()));

@@ -81,10 +81,16 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may have ended by itself; either way nothing is left of it.
+        // It may have ended by itself: its last words are of interest then. Either way nothing is left of it.
+        let log = env::temp_dir().join(format!("barium-differential-{}.log", self.port));
+        if let Ok(Some(status)) = self.child.try_wait() {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let from = text.len().saturating_sub(4000);
+            eprintln!("the server on port {} ended: {status}\n{}", self.port, text.get(from..).unwrap_or(&text));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_file(env::temp_dir().join(format!("barium-differential-{}.log", self.port)));
+        let _ = fs::remove_file(log);
     }
 }
 

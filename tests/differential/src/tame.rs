@@ -19,6 +19,12 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
             *word = b"1".to_vec();
         }
     }
+    // A user that is switched off or must not do anything would end the comparison.
+    if name == "acl|setuser"
+        && let Some(user) = words.get_mut(2).filter(|user| *user == b"default")
+    {
+        *user = b"u".to_vec();
+    }
     match name {
         // The clock's IDs are each server's own.
         "xadd" => {
@@ -57,6 +63,29 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
                 *ttl = b"1000000".to_vec();
             }
         }
+        // Valkey deletes at once what has a time in the past.
+        "set" if !world.old => {
+            for at in 1..words.len() {
+                if words[at - 1].to_ascii_uppercase().ends_with(b"XAT") && words[at] == b"1" {
+                    words[at] = b"4000000000000".to_vec();
+                }
+            }
+        }
+        // No replica is there to be waited for.
+        "wait" | "waitaof" => {
+            if let Some(timeout) = words.get_mut(if name == "wait" { 2 } else { 3 }) {
+                let times = if world.patient { ["0", "100000", "0", "-1", "x"] } else { ["1", "2", "1", "-1", "x"] };
+                *timeout = draw.one(&times).as_bytes().to_vec();
+            }
+            if let Some(replicas) = words.get_mut(1) {
+                *replicas = draw.one(&["0", "1", "3", "-1", "x", "2147483648"]).as_bytes().to_vec();
+            }
+        }
+        // 7.0 takes a name before it looks at what follows it.
+        "hello" if world.old && words.iter().any(|word| word.eq_ignore_ascii_case(b"SETNAME")) => {
+            words.truncate(1);
+            words.extend([b"3".to_vec(), b"SETNAME".to_vec(), b"name".to_vec()]);
+        }
         "config|set" => {
             words.truncate(2);
             for _ in 0..1 + draw.below(3) {
@@ -77,14 +106,14 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
             words.truncate(1);
             words.extend(draw.debug());
         }
-        // A user that is switched off or must not do anything would end the comparison.
-        "acl|setuser" | "acl|deluser" => {
-            for word in words.iter_mut().skip(2).take(if name == "acl|setuser" { 1 } else { 1000 }) {
-                if word == b"default" {
-                    *word = b"u".to_vec();
-                }
+        // 7.0 does not survive that a client is unblocked which only waits for the end of a pause.
+        "client|pause" if world.old => {
+            if let Some(timeout) = words.get_mut(2).filter(|timeout| *timeout == b"1") {
+                *timeout = b"0".to_vec();
             }
         }
+        // A selector that is not closed ends at the next one in 7.0.
+        "acl|setuser" if world.old => words.retain(|word| word.first() != Some(&b'(') || word.last() == Some(&b')')),
         // Which members go is each server's own choice: let all go, or none be there.
         "spop" => {
             words.truncate(2);

@@ -18,7 +18,7 @@ pub enum Reply {
     Line(u8, Vec<u8>),
     /// A bulk, error or verbatim string (`$ ! =`); none is RESP2's null.
     Bulk(u8, Option<Vec<u8>>),
-    /// An array, set, push or map (`* ~ > %`), a map's keys and values in turn; none is RESP2's null array.
+    /// An array, set, push, map or attribute (`* ~ > % |`), keys and values in turn, with an attribute the reply it is of; none is RESP2's null array.
     Many(u8, Option<Vec<Reply>>),
 }
 
@@ -174,6 +174,11 @@ impl Connection {
             (b'*' | b'~' | b'>' | b'%', Ok(count)) => {
                 let count = if kind == b'%' { 2 * count } else { count };
                 let items: io::Result<Vec<Reply>> = (0..count).map(|_| self.parse()).collect();
+                Ok(Reply::Many(kind, Some(items?)))
+            }
+            // An attribute belongs to the reply that follows it.
+            (b'|', Ok(count)) => {
+                let items: io::Result<Vec<Reply>> = (0..2 * count + 1).map(|_| self.parse()).collect();
                 Ok(Reply::Many(kind, Some(items?)))
             }
             _ => Err(io::ErrorKind::InvalidData.into()),

@@ -119,42 +119,43 @@ impl Choice {
 impl Family {
     fn compare(&self) {
         let skipped = Skipped::read().expect("skipped.txt");
-        let barium = Server::barium().expect("barium-host");
-        let connect = || Connection::open(barium.port).expect("connect");
-        let read = |pick: Pick, world: &World| {
-            Grammar::read(&mut connect(), &pick, &skipped, world.clone()).expect("COMMAND DOCS")
+        let read = |server: &Server, pick: Pick, world: &World| {
+            let mut connection = Connection::open(server.port).expect("connect");
+            Grammar::read(&mut connection, &pick, &skipped, world.clone()).expect("COMMAND DOCS")
         };
         let everything: Pick = |_, _| true;
-        let mut coverage = Coverage::of(&read(everything, &World::default()));
+        let barium = Server::barium().expect("barium-host");
+        let mut coverage = Coverage::of(&read(&barium, everything, &World::default()));
+        let own = read(&barium, self.own, &World::default());
         let limit = Duration::from_secs(number("SECONDS_EACH", 10));
         for reference in [Reference::Redis, Reference::Valkey] {
             let Some(other) = Server::reference(reference).expect("reference server") else {
                 println!("{}: SKIPPED against {reference:?}, which is not there", self.name);
                 continue;
             };
+            // As new as the reference: users and parameters outlive a sequence.
+            let barium = Server::barium().expect("barium-host");
             // The last one goes on until everything is reached.
             let patience = if reference == Reference::Valkey && limit >= LONG { PATIENCE } else { 1 };
             let pair = Pair::new(barium.port, other.port, reference, coverage);
-            let mut connection = Connection::open(other.port).expect("connect");
+            // Nobody else is connected later on, so that both servers have as many clients.
+            let payloads = payloads(&mut Connection::open(other.port).expect("connect")).expect("payloads");
             let world = World {
                 old: reference == Reference::Redis,
                 patient: self.scene.is_some(),
                 sorts: (self.own)("generic", "sort") || (self.others)("generic", "sort"),
-                payloads: payloads(&mut connection).expect("payloads"),
+                payloads,
             };
-            // Nobody else is connected, so that both servers have as many clients.
-            drop(connection);
             let choice = Choice {
-                own: read(self.own, &world),
-                others: read(self.others, &world),
-                control: read(|group, _| group == "transactions", &world),
-                everything: read(everything, &world),
+                own: read(&barium, self.own, &world),
+                others: read(&barium, self.others, &world),
+                control: read(&barium, |group, _| group == "transactions", &world),
+                everything: read(&barium, everything, &world),
             };
             assert!(!choice.own.shapes.is_empty(), "{}: no commands", self.name);
             coverage = self.play(pair, &choice, &skipped, limit / 2, patience);
         }
         println!("{}: {} replies compared", self.name, coverage.replies);
-        let own = read(self.own, &World::default());
         if limit >= LONG
             && let Some(what) = coverage.missing(&own, &skipped, OFTEN)
         {
@@ -209,13 +210,19 @@ impl Family {
             seed = seed.wrapping_add(1 << 32);
             let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes);
             let mut runner = TestRunner::new_with_rng(config.clone(), rng);
+            // Once a server has ended nothing shrinks.
+            let first = RefCell::new(None);
             let result = runner.run(&sequences, |(manner, seeds)| {
-                play(manner, &seeds).map_err(|difference| TestCaseError::fail(difference.to_string()))
+                play(manner, &seeds).map_err(|difference| {
+                    first.borrow_mut().get_or_insert_with(|| show(&seeds));
+                    TestCaseError::fail(difference.to_string())
+                })
             });
             match result {
                 Ok(()) => {}
                 Err(TestError::Fail(reason, (manner, seeds))) => {
-                    let lines = show(&seeds);
+                    let ended = reason.message().contains("(connect)");
+                    let lines = first.into_inner().filter(|_| ended).unwrap_or_else(|| show(&seeds));
                     let (name, setup) = (self.name, self.scene.unwrap_or_default());
                     panic!(
                         "{name} against {reference:?}, RESP3 for {manner:03b}: {setup:?}\n  {lines}\nthe servers differ: {reason}"
@@ -338,7 +345,10 @@ fn keyspace_events() {
     Family {
         name: "keyspace events",
         own: |group, name| group == "generic" || KEYS(group, name),
-        others: |group, _| ["bitmap", "geo", "hyperloglog"].contains(&group),
+        others: |group, name| {
+            // BITCOUNT and BITPOS miss a key before or after they look at their arguments.
+            ["bitmap", "geo", "hyperloglog"].contains(&group) && name != "bitcount" && name != "bitpos"
+        },
         transactions: 5,
         share: 80,
         scene: Some(&["0 CONFIG SET notify-keyspace-events KEAmn", "1 PSUBSCRIBE __key*__:*"]),
@@ -369,7 +379,7 @@ fn clients() {
         name: "clients",
         own: |group, _| group == "connection",
         others: |_, name| ["blpop", "lpush", "subscribe", "set", "ping"].contains(&name),
-        transactions: 5,
+        transactions: 0,
         share: 80,
         scene: Some(&["0 CLIENT UNPAUSE"]),
     }
@@ -385,7 +395,15 @@ fn users() {
         others: |group, name| ["string", "list"].contains(&group) || ["auth", "publish", "config|get"].contains(&name),
         transactions: 5,
         share: 80,
-        scene: Some(&["0 ACL DELUSER u v", "0 ACL LOG RESET"]),
+        // Whatever an earlier sequence left: everyone is there, then nobody.
+        scene: Some(&[
+            "0 ACL SETUSER u reset",
+            "0 ACL SETUSER v reset",
+            "0 ACL SETUSER nosuch reset",
+            "0 ACL SETUSER  reset",
+            "0 ACL DELUSER u v nosuch ",
+            "0 ACL LOG RESET",
+        ]),
     }
     .compare();
 }

@@ -1,6 +1,5 @@
 //! ACL LOG.
 
-use super::wrong_arguments;
 use crate::acl::{Context, LogEntry};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -18,7 +17,7 @@ pub(super) fn log(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             return Ok(());
         }
         3 => usize::try_from(ctx.int(2)?).unwrap_or(0),
-        _ => return Err(wrong_arguments(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     };
     let now_ms = ctx.core.now_ms();
     let entries = ctx.core.acl.log.entries();

@@ -169,12 +169,6 @@ pub const COMMANDS: &[Command] = &[Command {
     ..sub("acl", -2, 0, "A container for Access List Control commands.", "Depends on subcommand.")
 }];
 
-/// The error of a subcommand that was given too many arguments.
-fn wrong_arguments(ctx: &Ctx<'_>) -> Error {
-    let sub = crate::text::printable(ctx.arg(1), 128);
-    error_text!("ERR unknown subcommand or wrong number of arguments for '{sub}'. Try ACL HELP.")
-}
-
 /// LOAD and SAVE: there are no files.
 fn no_file(_: &mut Ctx<'_>) -> Result<(), Error> {
     Err(Error::Fixed(
@@ -189,7 +183,7 @@ fn genpass(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let bits = match ctx.argc() {
         2 => 256,
         3 => ctx.int(2)?,
-        _ => return Err(wrong_arguments(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     };
     if !(1..=MAX_PASSWORD_BITS).contains(&bits) {
         return Err(error_text!(

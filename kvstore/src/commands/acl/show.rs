@@ -1,6 +1,5 @@
 //! Users as replies.
 
-use super::wrong_arguments;
 use crate::acl::{Selector, User};
 use crate::command::acl;
 use crate::commands::table;
@@ -93,7 +92,7 @@ pub(super) fn cat(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             ctx.reply.array(names.len());
             names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
         }
-        _ => return Err(wrong_arguments(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ use crate::config::parse_memory;
 use crate::core::ReplyBuffers;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::error_text;
 use crate::number::parse_f64;
 use crate::text::printable;
 use alloc::vec::Vec;
@@ -56,15 +55,10 @@ fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         (b"set-active-expire", 3) => ctx.keys.space.active_expiry = switch(ctx, 2),
         (b"set-disable-deny-scripts", 3) => ctx.core.scripts_unrestricted = switch(ctx, 2),
         (b"sleep", 3) => return sleep(ctx),
-        _ => return Err(unknown(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     }
     ctx.reply.ok();
     Ok(())
-}
-
-fn unknown(ctx: &Ctx<'_>) -> Error {
-    let name = printable(ctx.arg(1), 128);
-    error_text!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP.")
 }
 
 /// Whether an argument is a number other than 0, as C's `atoi` takes it: what follows the digits is not looked at.
@@ -117,7 +111,7 @@ fn reply_buffer(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             }
         }
         b"resizing" => ctx.core.reply_buffers.resizing = switch(ctx, 3),
-        _ => return Err(unknown(ctx)),
+        _ => return Err(ctx.wrong_subcommand()),
     }
     Ok(())
 }

@@ -404,17 +404,16 @@ fn auto_options(ctx: &Ctx<'_>) -> Result<(u64, bool), Error> {
 const ID_BYTES: i64 = 16;
 
 fn xautoclaim(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    // The look comes first, and tells of a miss, whatever the arguments are.
+    let _ = ctx.keys.read(ctx.arg(1));
     let (key, group, consumer, now) = (ctx.arg(1), ctx.arg(2), ctx.arg(3), ctx.keys.now_ms());
     let described = ctx.keys.space.effects_wanted;
     let invalid = Error::Fixed("ERR Invalid min-idle-time argument for XAUTOCLAIM");
     let min_idle = parse_i64(ctx.arg(4)).ok_or(invalid)?.max(0);
     let mut next = Some(args::start(ctx.arg(5))?);
     let (count, justid) = auto_options(ctx)?;
-    // A look for reading, which tells of a miss, and then one for writing.
-    if !ctx.keys.stream(key)?.is_some_and(|s| s.groups.contains_key(group)) {
-        return Err(no_group(key, group, ""));
-    }
-    let Some(stream) = ctx.keys.stream_mut(key)? else { return Ok(()) };
+    let found = ctx.keys.stream_mut(key)?.filter(|s| s.groups.contains_key(group));
+    let Some(stream) = found else { return Err(no_group(key, group, "")) };
     let mut claim = Claim { stream, key, group, consumer, now, justid, described, effects: Vec::new(), changed: false };
     let created = claim.introduce()?;
     let (mut claimed, mut deleted) = (Vec::new(), Vec::new());
