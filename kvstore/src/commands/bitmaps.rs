@@ -250,6 +250,11 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
                 return Ok(());
             }
             let (start, end) = (ctx.int(2)?, ctx.int(3)?);
+            // Nothing is counted here, whatever the unit is said to be.
+            if start < 0 && end < 0 && start > end {
+                ctx.reply.int(0);
+                return Ok(());
+            }
             (start, end, unit(ctx, 4)?)
         }
     };
@@ -258,10 +263,6 @@ fn bitcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         return Ok(());
     };
     let bytes = value.bytes(&mut buf);
-    if start < 0 && end < 0 && start > end {
-        ctx.reply.int(0);
-        return Ok(());
-    }
     let n = bit_range(bytes.len(), start, end, bits).map_or(0, |(from, to)| count(bytes, from, to));
     ctx.reply.int(n as i64);
     Ok(())

@@ -651,6 +651,15 @@ fn client_pause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+fn client_unpause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    // A time that has passed: the next turn lets everything go on.
+    if ctx.core.pause.until_us != 0 {
+        ctx.core.pause.until_us = 1;
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
 fn client_unblock(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if ctx.argc() > 4 {
         return Err(ctx.wrong_subcommand());

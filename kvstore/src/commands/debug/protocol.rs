@@ -40,10 +40,11 @@ pub fn protocol(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             if !r.resp3 {
                 return Err(Error::Fixed("ERR RESP2 is not supported by this command"));
             }
+            // A client sees the reply to its command before what is pushed by it.
+            r.bulk(b"Some real reply following the push reply");
             r.push(2);
             r.bulk(b"server-cpu-usage");
             r.int(42);
-            r.bulk(b"Some real reply following the push reply");
         }
         b"verbatim" => r.verbatim("txt", b"This is a verbatim\nstring"),
         b"true" => r.boolean(true),
