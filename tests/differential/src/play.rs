@@ -2,7 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::differences::Reference;
-use crate::judge::{Difference, Judge, lost, with_probes};
+use crate::judge::{Difference, Judge, difference, lost, with_probes};
 use crate::wire::{Command, Connection, Reply, words};
 
 /// The ports of the two servers, and what has been compared.
@@ -79,11 +79,8 @@ impl Game<'_> {
         if ours == theirs || self.pair.reference == Reference::Valkey || commands.iter().any(counts_otherwise) {
             return Ok(());
         }
-        Err(Difference {
-            command: words("INFO persistence"),
-            ours: format!("{ours} changes"),
-            theirs: format!("{theirs} changes"),
-        })
+        let changes = |n: i64| format!("{n} changes");
+        Err(difference(&words("INFO persistence"), &changes(ours), &changes(theirs)))
     }
 }
 

@@ -179,13 +179,16 @@ impl Scene<'_> {
         let Some(command) = self.clients[client].waiting.clone() else { return Ok(()) };
         self.released += 1;
         let how = if self.released.is_multiple_of(3) { "ERROR" } else { "TIMEOUT" };
-        let mut unblock = words("CLIENT UNBLOCK id");
-        unblock[2] = IDS[client].to_vec();
-        unblock.push(how.into());
-        if self.clients[0].inside {
-            self.turn(&Turn { client: 0, waits: false, command: words("DISCARD") })?;
+        self.settle()?;
+        let mut answers = Vec::new();
+        for (side, control) in self.control.iter_mut().enumerate() {
+            let id = String::from_utf8_lossy(&self.clients[client].ids[side]).into_owned();
+            let answer = control.ask(&format!("CLIENT UNBLOCK {id} {how}"));
+            answers.push(answer.map_err(|error| lost(&words("CLIENT UNBLOCK"), "control", error))?);
         }
-        self.turn(&Turn { client: 0, waits: false, command: unblock })?;
+        if answers[0] != answers[1] {
+            return Err(difference(&words(&format!("(client {client} is unblocked)")), &answers[0], &answers[1]));
+        }
         self.clients[client].waiting = None;
         self.send(client, &[vec![b"PING".to_vec(), TOKEN.to_vec()]]);
         let (ours, theirs) = self.hear(client, false)?;

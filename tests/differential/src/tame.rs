@@ -128,8 +128,8 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
             words.truncate(1);
             words.extend(draw.debug());
         }
-        // 7.0 does not survive that a client is unblocked which only waits for the end of a pause.
-        "client|pause" if world.old => {
+        // Neither reference survives that a client is unblocked which only waits for the end of a pause.
+        "client|pause" => {
             if let Some(timeout) = words.get_mut(2).filter(|timeout| *timeout == b"1") {
                 *timeout = b"0".to_vec();
             }
