@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(bench.run(c, "CONFIG SET maxclients 50 hash-max-ziplist-entries 7"), "OK");
         assert_eq!(
             bench.run(c, "CONFIG GET MAXCLIENTS hash-max-*-entries"),
-            "[hash-max-listpack-entries 7 hash-max-ziplist-entries 7 maxclients 50]"
+            "[hash-max-listpack-entries 7 hash-max-ziplist-entries 7 MAXCLIENTS 50]"
         );
         let failed =
             |name: &str, why: &str| format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");

@@ -292,6 +292,15 @@ pub const DIFFERENCES: &[Difference] = &[
         example: &["CLIENT SETNAME \0"],
         explains: |_| false,
     },
+    Difference {
+        from: Redis,
+        what: "XREADGROUP that waits for a stream which goes or becomes something else is told NOGROUP or WRONGTYPE (7.2), not \
+               UNBLOCKED. Other waiters go on waiting in all versions.",
+        example: &[],
+        explains: |seen| {
+            seen.is(&["xreadgroup"]) && seen.errors() && seen.theirs.text().starts_with(b"UNBLOCKED the stream")
+        },
+    },
     Difference { from: Redis, what: ERRNO, example: &[], explains: |_| false },
     Difference { from: Redis, what: GEO, example: &[], explains: geo },
     Difference { from: Valkey, what: GEO, example: &[], explains: geo },
