@@ -78,7 +78,7 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
                 *timeout = draw.one(&times).as_bytes().to_vec();
             }
             if let Some(replicas) = words.get_mut(1) {
-                *replicas = draw.one(&["0", "1", "3", "-1", "x", "2147483648"]).as_bytes().to_vec();
+                *replicas = draw.one(&["0", "1", "3", "-1", "x", "2147483647"]).as_bytes().to_vec();
             }
         }
         // 7.0 takes a name before it looks at what follows it.

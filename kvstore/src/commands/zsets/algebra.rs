@@ -405,7 +405,8 @@ fn for_common(
         let mut sum = not_nan(smallest.weight * score);
         for other in others {
             let Some(score) = other.score(member) else { continue 'members };
-            sum = combine.apply(sum, not_nan(score * other.weight));
+            // No number, as 0 times inf is, leaves MIN and MAX as they are; of a SUM it makes 0.
+            sum = combine.apply(sum, score * other.weight);
         }
         if !each(member, sum)? {
             return Ok(());
