@@ -84,11 +84,11 @@ impl Game<'_> {
     }
 }
 
-/// Whether Redis 7.0 may count the changes of a command otherwise: 7.2 counts the consumers that XCLAIM and XAUTOCLAIM make,
+/// Whether Redis 7.0 may count the changes of a command otherwise: 7.2 counts the consumers that XCLAIM, XAUTOCLAIM and XREADGROUP make,
 /// and 7.0 counts the removal of a key whose time has come when a result takes its place.
 fn counts_otherwise(command: &Command) -> bool {
     let is = |word: &Vec<u8>, name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    ["XCLAIM", "XAUTOCLAIM"].iter().any(|name| is(&command[0], name))
+    ["XCLAIM", "XAUTOCLAIM", "XREADGROUP"].iter().any(|name| is(&command[0], name))
         || command.iter().any(|word| is(word, "EXAT") || is(word, "PXAT") || is(word, "ABSTTL"))
 }
 

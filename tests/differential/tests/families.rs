@@ -95,6 +95,10 @@ impl Choice {
         {
             first.truncate(2);
             first.extend(self.everything.commands(from / 20).remove(0));
+            if first.len() == 3 {
+                // 7.0 wants one word more.
+                first.push(b"k".to_vec());
+            }
         }
         commands
     }
@@ -421,6 +425,7 @@ fn server() {
             "0 CONFIG SET hash-max-listpack-entries 128 hash-max-listpack-value 64 set-max-intset-entries 512",
             "0 CONFIG SET zset-max-listpack-entries 128 zset-max-listpack-value 64 list-max-listpack-size -2",
             "0 CONFIG SET slowlog-log-slower-than -1 maxmemory-policy noeviction",
+            "0 SLOWLOG RESET",
         ]),
     }
     .compare();
