@@ -147,6 +147,24 @@ def test_32_mib_serve_50_clients(arch, boot, smp):
     assert machine.running
 
 
+@pytest.mark.long
+def test_a_million_keys_in_128_mib(arch, boot):
+    """A million strings of 16 bytes under keys of 16 bytes, at most 72 bytes each with everything."""
+    machine, n, batch = boot(arch, MEM="128M"), 1_000_000, 1_000
+    with Connection(machine.host, machine.port, 120) as connection:
+        before = memory(connection, "used_memory")
+        for start in range(0, n, batch):
+            words = [word % i for i in range(start, start + batch) for word in ("key:%012d", "value:%010d")]
+            assert connection.ask("MSET", *words) == b"+OK\r\n"
+        assert connection.ask("DBSIZE") == b":%d\r\n" % n
+        assert memory(connection, "used_memory") - before <= 72 * n
+        for i in range(0, n, 9_973):
+            assert connection.ask("GET", "key:%012d" % i) == b"$16\r\nvalue:%010d\r\n" % i
+        assert connection.ask("FLUSHALL") == b"+OK\r\n"
+        assert memory(connection, "used_memory") - before <= 1 << 20
+    assert machine.running
+
+
 def test_maxmemory_and_users_from_the_command_line(arch, boot):
     machine = boot(arch, ARGS='maxmemory=8mb requirepass=secret user="ann on >pw +ping"')
     with Connection(machine.host, machine.port) as connection:
