@@ -6,6 +6,7 @@ use barium_cell::OutOfMemory;
 
 use super::id::StreamId;
 use super::node::{Item, Items, Node};
+use super::radix;
 use crate::error::Error;
 use crate::number::estimated_sum;
 
@@ -58,6 +59,8 @@ pub struct Log {
     /// By the ID of their first entry, which goes on counting when that entry is deleted. (Trimming by
     /// ID can leave a node of deleted entries.)
     nodes: BTreeMap<StreamId, Node>,
+    /// Nodes of a radix tree of their IDs, without the root.
+    radix: usize,
     /// Number of entries.
     pub len: u64,
     /// ID of the entry that was added last, deleted or not.
@@ -85,7 +88,11 @@ impl Log {
     pub fn add_node(&mut self, master: StreamId, node: Node) -> bool {
         let overlaps = self.nodes.last_key_value().is_some_and(|(id, last)| last.last_id(*id) >= master);
         self.len += node.live();
-        !overlaps && self.nodes.insert(master, node).is_none()
+        let new = !overlaps && !self.nodes.contains_key(&master);
+        if new {
+            self.insert_node(master, node);
+        }
+        new
     }
 
     /// The ID that the next entry gets: None if there is none that is greater than the last.
@@ -134,7 +141,7 @@ impl Log {
         if !appended {
             let mut node = Node::new(pairs.clone());
             node.append(id, id, pairs);
-            self.nodes.insert(id, node);
+            self.insert_node(id, node);
         }
         self.len += 1;
         self.entries_added += 1;
@@ -183,7 +190,7 @@ impl Log {
             return false;
         }
         if node.live() == 0 {
-            self.nodes.remove(&master);
+            self.remove_node(master);
         }
         self.len -= 1;
         self.max_deleted_id = self.max_deleted_id.max(id);
@@ -210,7 +217,7 @@ impl Log {
                 Bound::Id(id) => first.get().last_id(master) < id,
             };
             if whole {
-                first.remove();
+                self.remove_node(master);
                 self.len -= live;
                 deleted += live;
                 continue;
@@ -293,42 +300,19 @@ impl Log {
         Ok(Self { nodes, ..*self })
     }
 
-    /// Number of nodes that Redis's radix tree has for these IDs: those where IDs part, what lies between them in one
-    /// piece each, and the leaves. XINFO STREAM shows it.
-    pub fn radix_nodes(&self) -> usize {
-        let mut ids = self.nodes.keys().map(|id| id.to_bytes());
-        let Some(mut before) = ids.next() else { return 1 };
-        // Depths, in bytes, of the nodes where IDs part above the present leaf.
-        let mut open = alloc::vec::Vec::with_capacity(16);
-        let mut nodes = 1;
-        let piece = |below: usize, above: usize| usize::from(below - above > 1);
-        for id in ids {
-            nodes += 1;
-            let common = id.iter().zip(&before).take_while(|(a, b)| a == b).count();
-            let mut below = 16;
-            while let Some(&top) = open.last() {
-                if top < common {
-                    break;
-                }
-                nodes += piece(below, top);
-                below = top;
-                if top == common {
-                    break;
-                }
-                open.pop();
-            }
-            if below > common {
-                nodes += 1 + piece(below, common);
-                open.push(common);
-            }
-            before = id;
-        }
-        let mut below = 16;
-        while let Some(top) = open.pop() {
-            nodes += piece(below, top);
-            below = top;
-        }
-        nodes + usize::from(below > 0)
+    /// Number of nodes that Redis's radix tree has for the nodes' IDs.
+    pub const fn radix_nodes(&self) -> usize {
+        1 + self.radix
+    }
+
+    fn insert_node(&mut self, id: StreamId, node: Node) {
+        self.radix += radix::added_by(&self.nodes, id);
+        self.nodes.insert(id, node);
+    }
+
+    fn remove_node(&mut self, id: StreamId) {
+        self.nodes.remove(&id);
+        self.radix -= radix::added_by(&self.nodes, id);
     }
 }
 

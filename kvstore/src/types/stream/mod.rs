@@ -8,6 +8,7 @@ mod group;
 mod id;
 mod log;
 mod node;
+mod radix;
 #[cfg(test)]
 mod tests;
 
