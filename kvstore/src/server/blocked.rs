@@ -109,6 +109,7 @@ impl Server {
     fn try_again(&mut self, mut session: Box<Session>) {
         let Some(blocked) = session.client.blocked.take() else { return self.core.clients.put_back(session) };
         self.begin(&mut session);
+        let mark = session.out.mark();
         let args = blocked.args.args();
         if let Ok(entry) = dispatch::find(&self.core, args) {
             // The user's rules may have changed meanwhile.
@@ -133,7 +134,9 @@ impl Server {
         } else {
             session.client.blocked = Some(blocked);
             self.leave_queues(&mut session.client);
-            self.core.clients.list(&mut session.client);
+            let Session { client, out, .. } = &mut *session;
+            dispatch::take_back_unwanted(client, out, Some(mark));
+            self.core.clients.list(client);
         }
         if self.keyspace.has_followups() {
             self.follow_up(Some(&mut session.client));
@@ -181,7 +184,9 @@ impl Server {
             if matches!(blocked.wait, Wait::Key(_)) {
                 self.core.gave_up(blocked.command, why);
             }
-            let mut reply = Reply { out: &mut session.out, resp3: session.client.resp3 };
+            let Session { client, out, .. } = &mut *session;
+            let mark = out.mark();
+            let mut reply = Reply { out, resp3: client.resp3 };
             match (why, blocked.wait) {
                 (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
                 (Unblock::OutOfMemory, _) => reply.error(&Error::OutOfMemory),
@@ -195,7 +200,8 @@ impl Server {
                 }
                 (Unblock::Timeout, Wait::Pause) => {}
             }
-            self.core.clients.list(&mut session.client);
+            dispatch::take_back_unwanted(client, out, Some(mark));
+            self.core.clients.list(client);
         }
         self.core.clients.put_back(session);
         blocked.is_some()

@@ -56,17 +56,7 @@ impl Server {
             client.reply_mode = ReplyMode::SkipThis;
         }
         let mark = self.execute(client, out, args);
-        let mute = |out: &mut Output| mark.into_iter().for_each(|mark| out.truncate(mark));
-        match client.reply_mode {
-            ReplyMode::On => {}
-            ReplyMode::SkipNext | ReplyMode::Off => mute(out),
-            // It is carried out later; that is when its reply is skipped.
-            ReplyMode::SkipThis if client.blocked.as_ref().is_some_and(|b| b.wait == Wait::Pause) => {}
-            ReplyMode::SkipThis => {
-                mute(out);
-                client.reply_mode = ReplyMode::On;
-            }
-        }
+        take_back_unwanted(client, out, mark);
         if !client.pushes.is_empty() {
             out.append(&mut client.pushes);
         }
@@ -169,6 +159,9 @@ impl Server {
             );
             return self.rejected(entry, e);
         }
+        if client.monitor && command.has(flag::WRITE | flag::READONLY | flag::MAY_REPLICATE) {
+            return self.rejected(entry, Error::Fixed("ERR Replica can't interact with the keyspace"));
+        }
         if self.is_paused(client, command) {
             self.hold_back(client, command, args);
             return Ok(Verdict::Hold);
@@ -237,6 +230,18 @@ impl Server {
             self.follow_up(Some(client));
         }
     }
+}
+
+/// Takes the reply that begins at `mark` (None: there is none) back if its client does not want it (CLIENT REPLY).
+pub(super) fn take_back_unwanted(client: &mut Client, out: &mut Output, mark: Option<Mark>) {
+    match client.reply_mode {
+        ReplyMode::On => return,
+        // It is answered later; that is when its reply is skipped.
+        ReplyMode::SkipThis if client.blocked.is_some() => return,
+        ReplyMode::SkipThis => client.reply_mode = ReplyMode::On,
+        ReplyMode::SkipNext | ReplyMode::Off => {}
+    }
+    mark.into_iter().for_each(|mark| out.truncate(mark));
 }
 
 /// The command that the arguments name, with the right number of them.
