@@ -1,6 +1,6 @@
 #!/bin/sh
 # Random command sequences to the host server and to the references (Redis 7.0, Valkey 8.0), replies compared:
-# tests/differential. SECONDS_EACH bounds each family's run, SEED chooses the sequences.
+# tests/differential. SECONDS_EACH and SEQUENCES bound each family's run, SEED chooses the sequences.
 set -eu
 . "$(dirname "$0")/config.sh"
 cd "$root"

@@ -40,7 +40,7 @@ def test_stages():
         [Step("units", ["cargo", "test", "--locked", "--quiet"], 900)],
         [Step("boots x86_64", PYTEST + ["--arch", "x86_64"], 1200), Step("boots aarch64", PYTEST + ["--arch", "aarch64"], 1200)],
         [Step("host server", ["scripts/on_host.sh", *PYTEST], 300)],
-        [Step("differential", ["scripts/differential.sh"], 300, environment={"SECONDS_EACH": "6"})],
+        [Step("differential", ["scripts/differential.sh"], 300, environment={"SECONDS_EACH": "6", "SEQUENCES": "500"})],
     ]
 
 
@@ -52,7 +52,7 @@ def ci_stages():
         [Step("long x86_64", PYTEST + ["--arch", "x86_64", "--long", "-m", "long"], 1500),
          Step("long aarch64", PYTEST + ["--arch", "aarch64", "--long", "-m", "long"], 1500)],
         [Step("fuzz", ["scripts/fuzz.sh"], 1200, environment={"SECONDS_EACH": "30"})],
-        [Step("differential long", ["scripts/differential.sh"], 900, environment={"SECONDS_EACH": "16"})],
+        [Step("differential long", ["scripts/differential.sh"], 900, environment={"SECONDS_EACH": "24", "SEQUENCES": "2000"})],
         [Step("memory", ["benches/memory.py", "--check"], 300)],
         [Step("eviction", ["scripts/differential.sh", "--test", "eviction"], 600, environment={"ACCESSES": "1000000"})],
         [Step("instructions", ["scripts/bench.sh", "--check"], 900)],

@@ -1,5 +1,5 @@
-//! A test per family, against Redis and against Valkey. `SECONDS_EACH` bounds each in time (10 by default), `SEED` chooses
-//! the sequences, `BARIUM_HOST`, `REDIS_SERVER` and `VALKEY_SERVER` name the programs.
+//! A test per family, against Redis and against Valkey. `SECONDS_EACH` bounds each in time (10 by default), `SEQUENCES` in how
+//! many are played against each reference (no bound by default), `SEED` chooses the sequences, `BARIUM_HOST`, `REDIS_SERVER` and `VALKEY_SERVER` name the programs.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -203,11 +203,15 @@ impl Family {
             max_shrink_time: 30_000,
             ..Config::default()
         };
-        let enough = |elapsed: Duration| {
+        // A bound on sequences has every run play the same ones, however fast the machine is.
+        let most = number("SEQUENCES", u64::MAX);
+        let mut played = 0;
+        let enough = |played: u64, elapsed: Duration| {
             let all = || pair.borrow().coverage.missing(&choice.own, skipped, OFTEN).is_none();
-            elapsed >= limit && (patience == 1 || elapsed >= limit * patience || all())
+            (elapsed >= limit || played >= most) && (patience == 1 || elapsed >= limit * patience || all())
         };
-        while !enough(started.elapsed()) {
+        while !enough(played, started.elapsed()) {
+            played += u64::from(BATCH);
             // A runner plays its number of cases once.
             let mut seed_bytes = [0; 32];
             seed_bytes[..8].copy_from_slice(&seed.to_le_bytes());
