@@ -42,13 +42,21 @@ fn lcs(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (mut want_len, mut want_idx, mut with_len, mut min_len) = (false, false, false, 0);
     let text = |keys: &mut Keys<'_>, key: &[u8]| -> Result<Vec<u8>, Error> {
         let mut buf = [0; I64_CHARS];
+        let mut copy = Vec::new();
         match keys.string(key) {
-            Ok(value) => Ok(value.map_or_else(Vec::new, |v| v.bytes(&mut buf).to_vec())),
-            Err(_) => Err(Error::Fixed("ERR The specified keys must contain string values")),
+            Ok(None) => {}
+            Ok(Some(value)) => {
+                let bytes = value.bytes(&mut buf);
+                copy.try_reserve_exact(bytes.len())?;
+                copy.extend_from_slice(bytes);
+            }
+            Err(_) => return Err(Error::Fixed("ERR The specified keys must contain string values")),
         }
+        Ok(copy)
     };
-    let a = text(&mut ctx.keys, ctx.args.get(1))?;
-    let b = text(&mut ctx.keys, ctx.args.get(2))?;
+    // Both are looked up before either's type matters: each may be a miss to be told.
+    let (a, b) = (text(&mut ctx.keys, ctx.args.get(1)), text(&mut ctx.keys, ctx.args.get(2)));
+    let (a, b) = (a?, b?);
     let mut i = 3;
     while i < ctx.argc() {
         if ctx.args.is(i, "IDX") {

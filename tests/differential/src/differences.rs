@@ -236,6 +236,20 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         from: Redis,
+        what: "HELLO reads all its options before it looks at the password (7.2).",
+        example: &["HELLO 3 AUTH nosuch x FOO"],
+        explains: |seen| {
+            seen.is(&["hello"]) && seen.theirs.text().starts_with(b"WRONGPASS") && seen.ours.text().starts_with(b"ERR ")
+        },
+    },
+    Difference {
+        from: Redis,
+        what: "RESET switches NO-EVICT off (7.2). That flag is not compared with 7.0.",
+        example: &[],
+        explains: |_| false,
+    },
+    Difference {
+        from: Redis,
         what: "HELLO sets the name only once everything else is found to be right (7.2). Not generated.",
         example: &["HELLO 2 SETNAME name AUTH nosuch x", "CLIENT GETNAME"],
         explains: |_| false,

@@ -17,8 +17,10 @@ pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]
     let word = |at: usize| command.get(at).map(|word| word.to_ascii_lowercase()).unwrap_or_default();
     let name_of = |id: &[u8]| ids.iter().position(|known| *known == id).map(|at| format!("{{id{at}}}"));
     match (&word(0)[..], &word(1)[..], reply) {
-        (b"client", b"id" | b"getredir", Reply::Line(b':', id)) => {
-            Reply::Line(b':', name_of(&id).map_or(id, String::into_bytes))
+        (b"client", b"id", Reply::Line(b':', id)) => Reply::Line(b':', name_of(&id).map_or(id, String::into_bytes)),
+        // A client that is gone had different IDs, too.
+        (b"client", b"getredir", Reply::Line(b':', id)) if id != b"0" && id != b"-1" => {
+            Reply::Line(b':', name_of(&id).unwrap_or_else(|| "{gone}".into()).into_bytes())
         }
         (b"client", b"trackinginfo", Reply::Many(kind, Some(items))) => {
             let item = |item: Reply| match item {
@@ -35,7 +37,13 @@ pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]
                 // 7.0 knows nothing of libraries.
                 let known = |name: &str| reference == Reference::Valkey || !name.starts_with("lib-");
                 let kept = fields.iter().filter(|(name, _)| FIELDS.contains(name) && known(name));
-                Some(kept.fold(id, |line, (name, value)| format!("{line} {name}={value}")))
+                // 7.0 leaves NO-EVICT on at RESET.
+                let plain = |name: &str, value: &str| match (reference, name, value.replace('e', "")) {
+                    (Reference::Redis, "flags", flags) if flags.is_empty() => "N".to_string(),
+                    (Reference::Redis, "flags", flags) => flags,
+                    _ => value.to_string(),
+                };
+                Some(kept.fold(id, |line, (name, value)| format!("{line} {name}={}", plain(name, value))))
             });
             Reply::Bulk(kind, Some(lines.collect::<Vec<_>>().join("\n").into_bytes()))
         }
