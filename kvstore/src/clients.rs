@@ -96,6 +96,12 @@ impl Clients {
         if slot.generation == id.generation { slot.session.as_deref_mut() } else { None }
     }
 
+    /// The same, unless its connection is being reset: to such a session nothing more is said.
+    #[inline]
+    pub fn reachable_mut(&mut self, id: ClientId) -> Option<&mut Session> {
+        self.get_mut(id).filter(|s| s.client.fate != Fate::Abort)
+    }
+
     /// All sessions but the one being served.
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
         self.slots.iter().filter_map(|s| s.session.as_deref())

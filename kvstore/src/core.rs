@@ -177,7 +177,7 @@ impl Core {
     /// Writes something to a session other than the present one, and has the platform look at it.
     pub fn send_to(&mut self, id: ClientId, write: impl FnOnce(&mut Reply<'_>)) {
         let limit = self.output_limit();
-        let Some(session) = self.clients.get_mut(id) else { return };
+        let Some(session) = self.clients.reachable_mut(id) else { return };
         session.out.set_limit(limit.max(session.out.owned()));
         write(&mut Reply { out: &mut session.out, resp3: session.client.resp3 });
         self.clients.list_id(id);

@@ -111,23 +111,25 @@ impl Subscriptions {
     }
 }
 
-/// Sends to a session: after its reply, if it is the present one.
+/// Sends to a session: after its reply, if it is the present one. Returns whether it can be reached.
 fn send(
     clients: &mut Clients,
     limit: usize,
     present: Option<&mut Client>,
     id: ClientId,
     write: impl FnOnce(&mut Reply<'_>),
-) {
+) -> bool {
     if let Some(client) = present
         && client.handle == id
     {
-        return write(&mut Reply { out: &mut client.pushes, resp3: client.resp3 });
+        write(&mut Reply { out: &mut client.pushes, resp3: client.resp3 });
+        return true;
     }
-    let Some(session) = clients.get_mut(id) else { return };
+    let Some(session) = clients.reachable_mut(id) else { return false };
     session.out.set_limit(limit.max(session.out.owned()));
     write(&mut Reply { out: &mut session.out, resp3: session.client.resp3 });
     clients.list_id(id);
+    true
 }
 
 impl Core {
@@ -145,27 +147,25 @@ impl Core {
         let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
         let mut sent = 0;
         for &id in pubsub.listeners(kind).get(channel).into_iter().flatten() {
-            send(clients, limit, present.as_deref_mut(), id, |reply| {
+            sent += usize::from(send(clients, limit, present.as_deref_mut(), id, |reply| {
                 reply.push(3);
                 reply.bulk(word);
                 reply.bulk(channel);
                 reply.bulk(message);
-            });
-            sent += 1;
+            }));
         }
         if kind == Kind::Shard {
             return sent;
         }
         for (pattern, listeners) in pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel)) {
             for &id in listeners {
-                send(clients, limit, present.as_deref_mut(), id, |reply| {
+                sent += usize::from(send(clients, limit, present.as_deref_mut(), id, |reply| {
                     reply.push(4);
                     reply.bulk(b"pmessage");
                     reply.bulk(pattern);
                     reply.bulk(channel);
                     reply.bulk(message);
-                });
-                sent += 1;
+                }));
             }
         }
         sent

@@ -227,3 +227,26 @@ fn muted_replies_are_not_sent() {
     assert_eq!(bench.run(c, "CLIENT REPLY ON"), "OK");
     assert_eq!(bench.run(c, "GET k"), "v");
 }
+
+#[test]
+fn who_was_killed_hears_nothing_more() {
+    let mut bench = Bench::new(&[]);
+    let (c, listener, told, tracker) = (bench.client(), bench.client(), bench.client(), bench.client());
+    bench.run(listener, "SUBSCRIBE c");
+    bench.run(listener, "PSUBSCRIBE c*");
+    assert_eq!(bench.run(c, "PUBLISH c 1"), "2");
+    assert!(!bench.read_raw(listener).is_empty());
+    bench.run(told, "HELLO 3");
+    bench.run(tracker, "HELLO 3");
+    let id = bench.run(told, "CLIENT ID");
+    assert_eq!(bench.run(tracker, &format!("CLIENT TRACKING on REDIRECT {id}")), "OK");
+    bench.run(tracker, "GET k");
+    // All in one go: the connections are still there.
+    assert_eq!(bench.run(c, "CLIENT KILL TYPE pubsub"), "1");
+    assert_eq!(bench.run(c, "PUBLISH c 2"), "0");
+    assert!(bench.read_raw(listener).is_empty());
+    assert_eq!(bench.run(c, &format!("CLIENT KILL ID {id}")), "1");
+    bench.run(c, "SET k v");
+    assert!(bench.read(tracker).contains("tracking-redir-broken"));
+    assert!(bench.read_raw(told).is_empty());
+}

@@ -161,7 +161,7 @@ impl Core {
         };
         let subscribed = match present.as_deref().filter(|client| client.handle == target) {
             Some(client) => Some(client.is_subscribed()),
-            None => self.clients.get(target).map(|s| s.client.is_subscribed()),
+            None => self.clients.reachable_mut(target).map(|s| s.client.is_subscribed()),
         };
         let Some(subscribed) = subscribed else {
             let state = match present.as_deref_mut().filter(|client| client.handle == id) {
