@@ -571,8 +571,10 @@ fn client_kill(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     let me = ctx.client.id;
     let mut killed = 0;
+    // Who is being closed already is not killed once more.
+    let fits = |c: &Client| c.fate != Fate::Abort && filter.fits(c, me);
     let doomed: Vec<ClientId> =
-        ctx.core.clients.iter().filter(|s| filter.fits(&s.client, me)).map(|s| s.client.handle).collect();
+        ctx.core.clients.iter().map(|s| &s.client).filter(|c| fits(c)).map(|c| c.handle).collect();
     for id in doomed {
         ctx.core.clients.end(id, Fate::Abort);
         killed += 1;

@@ -243,6 +243,7 @@ fn who_was_killed_hears_nothing_more() {
     bench.run(tracker, "GET k");
     // All in one go: the connections are still there.
     assert_eq!(bench.run(c, "CLIENT KILL TYPE pubsub"), "1");
+    assert_eq!(bench.run(c, "CLIENT KILL TYPE pubsub"), "0");
     assert_eq!(bench.run(c, "PUBLISH c 2"), "0");
     assert!(bench.read_raw(listener).is_empty());
     assert_eq!(bench.run(c, &format!("CLIENT KILL ID {id}")), "1");
