@@ -18,7 +18,7 @@ const MOST: f64 = 5_000.0;
 /// The arrays that name a collection's pieces (segments, directory, chunks) are one allocation each, and nothing in them is
 /// touched when they go. They are so many bytes an element at most, and go in so many turns.
 const ARRAY_BYTES: f64 = 0.8;
-const ARRAY_TURNS: usize = 5;
+const ARRAY_TURNS: usize = 4;
 
 #[derive(Clone)]
 struct Clock(Arc<AtomicU64>);

@@ -535,7 +535,8 @@ impl Tree {
             if self.leaves.drop_chunk() {
                 freed += CHUNK * MAX_RECORDS;
             } else if self.inners.drop_chunk() {
-                freed += CHUNK;
+                // And one of inner nodes as many times up to 64 children.
+                freed += CHUNK * FANOUT;
             } else {
                 match self.index.free_step(n - freed) {
                     0 => return true,
