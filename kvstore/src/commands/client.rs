@@ -364,11 +364,12 @@ impl Sizes {
 /// A line of CLIENT LIST, without its end.
 fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String {
     let mut flags = String::new();
+    let queued = c.multi.as_ref().map(|m| m.queue.len()).or(c.executing);
     let tracking = c.tracking.as_deref();
     for (set, letter) in [
         (c.monitor, 'O'),
         (c.is_subscribed(), 'P'),
-        (c.multi.is_some(), 'x'),
+        (queued.is_some(), 'x'),
         (c.blocked.is_some(), 'b'),
         (tracking.is_some_and(|t| t.on), 't'),
         (tracking.is_some_and(|t| t.broken), 'R'),
@@ -388,7 +389,7 @@ fn describe(c: &Client, sizes: Sizes, core: &Core, last: Option<&str>) -> String
     }
     let (sub, psub, ssub) =
         c.subscriptions.as_ref().map_or((0, 0, 0), |s| (s.channels.len(), s.patterns.len(), s.shards.len()));
-    let multi = c.multi.as_ref().map_or(-1, |m| m.queue.len() as i64);
+    let multi = queued.map_or(-1, |n| n as i64);
     let multi_mem = c.queued_memory();
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \

@@ -123,6 +123,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         return Ok(());
     }
     ctx.reply.array(multi.queue.len());
+    ctx.client.executing = Some(multi.queue.len());
     for (_, args) in &multi.queue {
         let args = args.args();
         let entry = match dispatch::find(ctx.core, args) {
@@ -153,6 +154,7 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             note_reads(ctx.keys.space, ctx.client, entry.command, args);
         }
     }
+    ctx.client.executing = None;
     Ok(())
 }
 

@@ -159,6 +159,8 @@ pub struct Client {
     pub monitor: bool,
     /// The transaction that is being queued.
     pub multi: Option<Box<Multi>>,
+    /// How many commands the EXEC has that is being carried out.
+    pub executing: Option<usize>,
     /// Keys it watches, with their databases.
     pub watching: Vec<(usize, Box<[u8]>)>,
     /// Whether a watched key was changed.
@@ -217,6 +219,7 @@ impl Client {
             no_touch: false,
             monitor: false,
             multi: None,
+            executing: None,
             watching: Vec::new(),
             watch_broken: false,
             subscriptions: None,
