@@ -4,7 +4,7 @@ use crate::{Outcome, Server};
 use redis::streams::{StreamPendingReply, StreamReadOptions, StreamReadReply};
 use redis::{Commands, ErrorKind, ServerErrorKind};
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// All tests, by name.
 #[allow(clippy::type_complexity)]
@@ -90,17 +90,30 @@ fn transactions(server: &Server) -> Outcome {
     Ok(())
 }
 
+/// Asks again until it is so, for at most ten seconds.
+fn until(mut is_so: impl FnMut() -> redis::RedisResult<bool>) -> Outcome {
+    let begin = Instant::now();
+    while !is_so()? {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it never became so");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
 fn pubsub(server: &Server) -> Outcome {
     let (mut c, mut publisher) = (server.connect()?, server.connect()?);
     c.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut subscriber = c.as_pubsub();
     subscriber.subscribe(&["news", "other"])?;
     subscriber.psubscribe("n*")?;
+    // The crate takes the answer to the first channel for that to all: the others may be on their way.
+    until(|| Ok(redis::cmd("PUBSUB").arg("NUMPAT").query::<i64>(&mut publisher)? == 1))?;
     assert_eq!(publisher.publish::<_, _, i64>("news", "hello")?, 2);
     let (one, two) = (subscriber.get_message()?, subscriber.get_message()?);
     assert_eq!((one.get_channel_name(), one.get_payload::<String>()?), ("news", "hello".into()));
     assert_eq!(two.get_pattern::<String>()?, "n*");
     subscriber.unsubscribe("news")?;
+    until(|| Ok(redis::cmd("PUBSUB").arg("NUMSUB").arg("news").query::<(String, i64)>(&mut publisher)?.1 == 0))?;
     assert_eq!(publisher.publish::<_, _, i64>("news", "hello")?, 1);
     drop(subscriber);
     assert_eq!(redis::cmd("PING").query::<String>(&mut c)?, "PONG");
