@@ -67,7 +67,7 @@ impl Denial {
         let reason = match self {
             Self::Command => "no permission to execute the command or subcommand",
             Self::Key(_) => "no permission to touch the specified keys",
-            Self::Channel(_) => "no permission to access one of the channels used as argument to the command",
+            Self::Channel(_) => "no permission to access one of the channels used as arguments",
         };
         error_text!(
             "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: {reason}"

@@ -271,7 +271,7 @@ fn transactions_are_checked_twice() {
     assert_eq!(
         b.run(u, "EXEC"),
         alloc::format!(
-            "[{CHANGED} no permission to touch the specified keys {CHANGED} no permission to access one of the channels used as argument to the command {CHANGED} no permission to execute the command or subcommand]"
+            "[{CHANGED} no permission to touch the specified keys {CHANGED} no permission to access one of the channels used as arguments {CHANGED} no permission to execute the command or subcommand]"
         )
     );
     let log = b.run(admin, "ACL LOG");

@@ -384,7 +384,7 @@ fn history(
             reply.stream_entry(&item);
             if let Some(pending) = group.pending.get_mut(&id) {
                 pending.delivered_ms = now;
-                pending.deliveries += 1;
+                pending.deliveries = pending.deliveries.wrapping_add(1);
             }
         }
     }

@@ -103,7 +103,7 @@ impl Group {
     pub fn advance(&mut self, log: &Log, id: StreamId) {
         self.entries_read = match self.entries_read {
             // No entry is missing between the two: the count goes on.
-            Some(n) if !log.has_tombstones_from(self.last_id) => Some(n + 1),
+            Some(n) if !log.has_tombstones_from(self.last_id) => Some(n.wrapping_add(1)),
             _ if log.entries_added != 0 => log.distance_from_first(id),
             known => known,
         };

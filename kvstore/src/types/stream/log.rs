@@ -144,7 +144,8 @@ impl Log {
             self.insert_node(id, node);
         }
         self.len += 1;
-        self.entries_added += 1;
+        // A stream that was RESTOREd brings its own count, which may be any.
+        self.entries_added = self.entries_added.wrapping_add(1);
         self.last_id = id;
         if self.len == 1 {
             self.first_id = id;
@@ -265,7 +266,7 @@ impl Log {
                 return Some(gone);
             }
             if id == self.first_id {
-                return Some(gone + 1);
+                return Some(gone.wrapping_add(1));
             }
         }
         None

@@ -28,6 +28,21 @@ fn shown(range: Range<'_>) -> String {
     text
 }
 
+/// A stream that was RESTOREd brings counters of its own, which may be any.
+#[test]
+fn counters_at_their_end_go_on_from_zero() {
+    let mut log = Log::default();
+    add(&mut log, NewId::Auto(5), "a 1");
+    log.entries_added = u64::MAX;
+    let mut group = Group::new(StreamId::MIN, Some(u64::MAX));
+    group.advance(&log, id(5, 0));
+    assert_eq!(group.entries_read, Some(0));
+    assert_eq!(log.distance_from_first(id(5, 0)), Some(u64::MAX));
+    add(&mut log, NewId::Auto(6), "a 2");
+    assert_eq!(log.entries_added, 0);
+    assert_eq!(group.lag(&log), Some(0));
+}
+
 #[test]
 fn ids_come_from_time_and_sequence() {
     let mut log = Log::default();
