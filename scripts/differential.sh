@@ -9,4 +9,4 @@ BARIUM_HOST=$target_dir/release/barium-host REDIS_SERVER=$build/redis-server
 VALKEY_SERVER=$build/valkey/usr/bin/valkey-server
 export BARIUM_HOST REDIS_SERVER VALKEY_SERVER
 [ -x "$VALKEY_SERVER" ] || echo "Valkey is not there ($VALKEY_SERVER): SKIPPED, only Redis 7.0 is compared with"
-exec cargo test --locked -p barium-differential "$@" -- --nocapture --test-threads 2
+exec cargo test --locked --no-fail-fast -p barium-differential "$@" -- --nocapture --test-threads 2

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fuzzing, with AddressSanitizer: `fuzz.sh [TARGET...]`, or all targets, each for SECONDS_EACH seconds (30). What they found
-# lies in fuzz/artifacts; `cargo fuzz run TARGET fuzz/artifacts/TARGET/FILE` shows it again. A target's corpus grows in
-# fuzz/corpus, beginning with the seeds of the repository.
+# Fuzzing, with AddressSanitizer: `fuzz.sh [TARGET...]`, or all targets, each for SECONDS_EACH seconds (30), from SEED (1) on.
+# What they found lies in fuzz/artifacts; `cargo fuzz run TARGET fuzz/artifacts/TARGET/FILE` shows it again. A target's corpus
+# grows in fuzz/corpus, beginning with the seeds of the repository.
 set -eu
 . "$(dirname "$0")/config.sh"
 cd "$root"
@@ -24,7 +24,7 @@ fuzz() {
     [ ! -f "fuzz/dictionaries/$1.dict" ] || dictionary="-dict=fuzz/dictionaries/$1.dict"
     # shellcheck disable=SC2086 # no word or one
     nice "$programs/$1" "fuzz/corpus/$1" "fuzz/seeds/$1" $dictionary -artifact_prefix="fuzz/artifacts/$1/" \
-        -max_total_time="${SECONDS_EACH:-30}" -max_len=4096 -len_control=20 -timeout=120 -entropic=0 -rss_limit_mb=1024 -detect_leaks=0 \
+        -seed="${SEED:-1}" -max_total_time="${SECONDS_EACH:-30}" -max_len=4096 -len_control=20 -timeout=120 -entropic=0 -rss_limit_mb=1024 -detect_leaks=0 \
         -print_funcs=0 >"$build/logs/fuzz-$1.log" 2>&1
 }
 
