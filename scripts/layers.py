@@ -21,6 +21,7 @@ MAY_USE = {
     "barium-host": {"barium-kvstore", "barium-heap"},
     "barium-differential": set(),
     "barium-client-tests": set(),
+    "barium-load": set(),
 }
 # Crates of others that belong to one layer.
 ONLY_IN = {"smoltcp": {"barium-net"}, "virtio-drivers": {"barium-kernel"}}
