@@ -8,6 +8,7 @@ LOG ?= warn
 PORT ?= 5555
 NET ?= user
 TAP ?= tap0
+QUEUES ?= auto
 IP ?=
 GW ?=
 MASK ?=
@@ -15,14 +16,14 @@ BLK ?= n
 ACCEL ?= auto
 ARGS ?=
 QEMU_ARGS ?=
-export ARCH PLATFORM SMP MEM LOG PORT NET TAP IP GW MASK BLK ACCEL ARGS QEMU_ARGS
+export ARCH PLATFORM SMP MEM LOG PORT NET TAP QUEUES IP GW MASK BLK ACCEL ARGS QEMU_ARGS
 
 .DEFAULT_GOAL := help
 
 # A wrong value stops here, before anything is installed or built, as one line. (The environment of $(shell) does not
 # have the exported variables in make before 4.4, so they are handed over.)
 quote = '$(subst ','\'',$($(1)))'
-CHECKED := ARCH PLATFORM SMP MEM LOG PORT NET TAP IP GW MASK BLK ACCEL
+CHECKED := ARCH PLATFORM SMP MEM LOG PORT NET TAP QUEUES IP GW MASK BLK ACCEL
 problem := $(shell $(foreach name,$(CHECKED),$(name)=$(call quote,$(name))) scripts/config.sh $(MAKECMDGOALS) 2>&1)
 ifneq ($(problem),)
 $(error $(problem))

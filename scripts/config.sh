@@ -75,7 +75,7 @@ fi
     for platform in $PLATFORMS; do [ "${platform%%-*}" != "$ARCH" ] || printf ' %s' "$platform"; done
 )"
 
-SMP=${SMP:-1} MEM=${MEM:-256M} LOG=${LOG:-warn} PORT=${PORT:-5555} NET=${NET:-user} TAP=${TAP:-tap0} BLK=${BLK:-n}
+SMP=${SMP:-1} MEM=${MEM:-256M} LOG=${LOG:-warn} PORT=${PORT:-5555} NET=${NET:-user} TAP=${TAP:-tap0} QUEUES=${QUEUES:-auto} BLK=${BLK:-n}
 ACCEL=${ACCEL:-auto}
 # QEMU user networking's own addresses.
 IP=${IP:-10.0.2.15} GW=${GW:-10.0.2.2} MASK=${MASK:-255.255.255.0}
@@ -96,6 +96,9 @@ one_of NET "$NET" user tap
 case $TAP in
     '' | *[!A-Za-z0-9_.-]* | ????????????????*) die "TAP=$TAP is not a device name; use up to 15 letters, digits, '_', '.' or '-', such as tap0" ;;
 esac
+[ "$QUEUES" = auto ] || is_number "$QUEUES" 1 16 || die "QUEUES=$QUEUES is not a number of queue pairs; choose 1 to 16, or auto"
+[ "$NET" = tap ] || [ "$QUEUES" = auto ] || [ "$QUEUES" -eq 1 ] ||
+    die "QUEUES=$QUEUES needs NET=tap: QEMU's user networking has one queue pair"
 [ "$IP" = dhcp ] || is_ipv4 "$IP" || die "IP=$IP is not an address; write four numbers such as 10.0.2.15, or dhcp"
 is_ipv4 "$GW" || die "GW=$GW is not an address; write four numbers such as 10.0.2.2"
 is_ipv4 "$MASK" || die "MASK=$MASK is not a netmask; write four numbers such as 255.255.255.0"

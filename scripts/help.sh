@@ -21,6 +21,8 @@ Variables (make ARCH=aarch64 SMP=4 run):
   PORT=5555              port on this machine (127.0.0.1) that leads to the guest's 5555
   NET=user               user | tap
   TAP=tap0               the tap device for NET=tap
+  QUEUES=auto            queue pairs of the network card with NET=tap: auto (one for each CPU, up to 16, where the tap
+                         device was made with multi_queue) | 1..16
   IP=10.0.2.15           the guest's address, or dhcp
   GW=10.0.2.2            its gateway
   MASK=255.255.255.0     its netmask

@@ -34,6 +34,31 @@ case $NET in
     tap) netdev="tap,id=net0,ifname=$TAP,script=no,downscript=no" ;;
 esac
 
+# Queue pairs. A tap device made with multi_queue takes more than one, and cannot be opened with one.
+queues=1
+if [ "$NET" = tap ]; then
+    # Not from /sys, which may show another network namespace than the one that this runs in.
+    case $(ip -d link show dev "$TAP" 2>/dev/null) in
+        '') multi_queue=unknown ;;
+        *" multi_queue "*) multi_queue=yes ;;
+        *) multi_queue=no ;;
+    esac
+    queues=$QUEUES
+    case $QUEUES-$multi_queue in
+        auto-no | auto-unknown) queues=1 ;;
+        auto-yes) queues=$((SMP < 2 ? 2 : SMP > 16 ? 16 : SMP)) ;;
+        1-yes) die "QUEUES=1: the tap device $TAP was made with multi_queue and takes 2 or more" ;;
+        1-*) ;;
+        *-no) die "QUEUES=$QUEUES: the tap device $TAP takes one; make it anew: ip tuntap add $TAP mode tap multi_queue" ;;
+    esac
+fi
+nic=virtio-net-pci,netdev=net0,romfile=
+if [ "$queues" -gt 1 ]; then
+    netdev="$netdev,queues=$queues"
+    # A vector for each queue, one for the configuration, one for the control queue.
+    nic="$nic,mq=on,vectors=$((2 * queues + 2))"
+fi
+
 # command_line ACCELERATOR [NETDEV [BOOT [ARGS]]]: the whole command, in $line
 command_line() {
     line=
@@ -51,7 +76,7 @@ command_line() {
         tcg) add -accel tcg,thread=multi ;;
     esac
     # Without a ROM: the guest does not boot from the network, and loading one costs the firmware a million instructions.
-    add -netdev "${2:-$netdev}" -device virtio-net-pci,netdev=net0,romfile=
+    add -netdev "${2:-$netdev}" -device "$nic"
     if [ "$BLK" = y ]; then
         add -drive "if=none,id=disk0,format=raw,file=$(printf '%s' "$root/disk.img" | sed 's/,/,,/g')" \
             -device virtio-blk-pci,drive=disk0
@@ -69,10 +94,10 @@ kvm_boots() {
     key="$(cat /proc/sys/kernel/random/boot_id) $(cksum <"$image") $("$qemu" --version | head -n 1)"
     if [ "$(sed 1d "$seen" 2>/dev/null)" != "$key" ]; then
         answer=no
-        saved_net=$NET saved_blk=$BLK saved_args=$QEMU_ARGS
-        NET=probe BLK=n QEMU_ARGS=
+        saved_net=$NET saved_blk=$BLK saved_args=$QEMU_ARGS saved_nic=$nic
+        NET=probe BLK=n QEMU_ARGS= nic=virtio-net-pci,netdev=net0,romfile=
         command_line kvm user,id=net0,restrict=on "log=warn ip=10.0.2.15 gw=10.0.2.2 mask=255.255.255.0"
-        NET=$saved_net BLK=$saved_blk QEMU_ARGS=$saved_args
+        NET=$saved_net BLK=$saved_blk QEMU_ARGS=$saved_args nic=$saved_nic
         sh -c "exec $line" </dev/null >"$build/kvm-$ARCH.log" 2>&1 &
         probe=$! tenths=0
         while [ $tenths -lt 50 ] && kill -0 $probe 2>/dev/null; do
@@ -92,9 +117,12 @@ kvm_boots() {
 
 # with_own_tap: runs $line on a tap device made for it, with the gateway's address, and removed behind it
 with_own_tap() {
+    multi=
+    [ "$queues" -eq 1 ] || multi=" multi_queue"
     [ "$(id -u)" = 0 ] ||
-        die "NET=tap needs the device $TAP; make it as root: ip tuntap add $TAP mode tap user $(id -un) && ip addr add $GW/$MASK dev $TAP && ip link set $TAP up"
-    ip tuntap add "$TAP" mode tap
+        die "NET=tap needs the device $TAP; make it as root: ip tuntap add $TAP mode tap$multi user $(id -un) && ip addr add $GW/$MASK dev $TAP && ip link set $TAP up"
+    # shellcheck disable=SC2086 # a word or none
+    ip tuntap add "$TAP" mode tap $multi
     trap 'ip link delete "$TAP"' EXIT
     ip addr add "$GW/$MASK" dev "$TAP"
     ip link set "$TAP" up

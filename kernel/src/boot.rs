@@ -103,8 +103,9 @@ pub fn start(info: BootInfo) -> ! {
         cpus,
         machine.pci.len()
     );
-    crate::selftest::run(info.cmdline);
-    barium_main(Box::leak(Box::new(machine)))
+    let machine: &'static Machine = Box::leak(Box::new(machine));
+    crate::selftest::run(machine);
+    barium_main(machine)
 }
 
 /// Leaves out the range `hole` when the firmware lists it as RAM but it must stay untouched.

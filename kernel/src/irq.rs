@@ -23,10 +23,11 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 pub use arch::irq::Line;
 
-/// A message-signalled line of a PCI function, for this CPU, that calls `handler(arg)`. `None` when the machine has no
-/// message-signalled interrupts or no line is left. The function is named because a GICv3 translates messages by their sender.
-pub fn allocate_msi(device: DeviceFunction, handler: fn(usize), arg: usize) -> Option<Line> {
-    arch::irq::allocate_msi(device, handler, arg)
+/// A message-signalled line of a PCI function that interrupts CPU `cpu`, which is online, and calls `handler(arg)` there.
+/// `None` when the machine has no message-signalled interrupts or no line is left. The function is named because a GICv3
+/// translates messages by their sender.
+pub fn allocate_msi(device: DeviceFunction, cpu: usize, handler: fn(usize), arg: usize) -> Option<Line> {
+    arch::irq::allocate_msi(device, cpu, handler, arg)
 }
 
 /// The level-triggered line of a PCI function's interrupt pin (1 = INTA# .. 4 = INTD#), shared with whoever has it already.

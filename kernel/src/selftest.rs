@@ -1,10 +1,13 @@
 //! Tests that only a real boot can make, asked for by `debug=<kind>` on the command line: deliberate failures, on the CPU
 //! that `debug-cpu=` names (0 unless said), and checks that power off with a verdict: `debug=wake` of timers and wake-ups,
-//! `debug=bytes` of copying, filling and comparing, `debug=window` of large objects that are mapped page by page.
+//! `debug=bytes` of copying, filling and comparing, `debug=window` of large objects that are mapped page by page, `debug=queues`
+//! of the network device's queue pairs.
 
 mod bytes;
+mod queues;
 mod window;
 
+use crate::boot::Machine;
 use crate::power::{self, ExitStatus};
 use crate::{announce, clock, cmdline, cpu};
 use core::hint::black_box;
@@ -100,8 +103,12 @@ fn panic_while_others_run() {
 }
 
 /// Fails as the command line asks; returns when it asks for nothing.
-pub(crate) fn run(line: &str) {
+pub(crate) fn run(machine: &'static Machine) {
+    let line = machine.boot.cmdline;
     let Some(kind) = cmdline::get(line, "debug") else { return };
+    if kind == "queues" {
+        return queues::run(machine);
+    }
     let Some(chosen) = KINDS.iter().position(|(name, _)| *name == kind) else {
         log::error!("debug={kind}: no such failure");
         return;

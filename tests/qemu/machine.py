@@ -46,7 +46,7 @@ def qemu_command(arch, **variables):
     return script.stdout.rstrip("\n")
 
 
-MAKE_VARIABLES = ("ARCH", "PLATFORM", "SMP", "MEM", "LOG", "PORT", "NET", "TAP", "IP", "GW", "MASK", "BLK", "ACCEL", "ARGS",
+MAKE_VARIABLES = ("ARCH", "PLATFORM", "SMP", "MEM", "LOG", "PORT", "NET", "TAP", "QUEUES", "IP", "GW", "MASK", "BLK", "ACCEL", "ARGS",
                   "QEMU_ARGS", "MAKEFLAGS", "MAKELEVEL")
 
 

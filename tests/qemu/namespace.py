@@ -19,16 +19,19 @@ def _check(result, what):
 
 
 class Namespace:
-    """`with Namespace() as ns:` the calling thread, and what it starts, is in the namespace. May be entered again."""
+    """`with Namespace() as ns:` the calling thread, and what it starts, is in the namespace. May be entered again.
 
-    def __init__(self, addresses=20):
+    With `multi_queue` the tap takes several queue pairs, and only them: QEMU opens it with as many as there are CPUs.
+    """
+
+    def __init__(self, addresses=20, multi_queue=False):
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             _check(_libc.unshare(CLONE_NEWNET), "unshare")
             self.fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
             run = lambda *words: subprocess.run(["ip", *words], check=True, timeout=10)  # noqa: E731
             run("link", "set", "lo", "up")
-            run("tuntap", "add", "dev", TAP, "mode", "tap")
+            run("tuntap", "add", "dev", TAP, "mode", "tap", *["multi_queue"] * multi_queue)
             run("addr", "add", HOST_IP + "/24", "dev", TAP)
             # More source addresses, since each has only some 28,000 ports.
             self.sources = [HOST_IP] + ["10.0.2.%d" % (20 + n) for n in range(addresses)]

@@ -29,7 +29,7 @@ def _own_machine(request):
     ("ARCH=arm", "x86_64 aarch64"), ("PLATFORM=pc", "x86_64-qemu-q35 aarch64-qemu-virt"), ("SMP=0", "1 to 64"),
     ("SMP=many", "1 to 64"), ("MEM=lots", "256M"), ("MEM=16M", "32M"), ("LOG=loud", "off error warn info debug trace"),
     ("PORT=0", "1 to 65535"), ("PORT=70000", "1 to 65535"), ("NET=wifi", "user tap"), ("TAP=a/b", "tap0"),
-    ("IP=10.0.2", "10.0.2.15"), ("IP=10.0.2.256", "dhcp"), ("GW=gateway", "10.0.2.2"), ("MASK=255.0.255.0", "255.255.255.0"),
+    ("QUEUES=0", "1 to 16"), ("QUEUES=2", "NET=tap"), ("IP=10.0.2", "10.0.2.15"), ("IP=10.0.2.256", "dhcp"), ("GW=gateway", "10.0.2.2"), ("MASK=255.0.255.0", "255.255.255.0"),
     ("BLK=maybe", "n y"), ("ACCEL=hvf", "auto kvm tcg"),
 ))
 @pytest.mark.parametrize("goal", ("run", "qemu-command", "image"))
@@ -59,7 +59,7 @@ def test_a_taken_port_is_one_line_that_names_it():
 def test_make_alone_is_help():
     alone, asked = make(), make("help")
     assert alone.returncode == 0 and alone.stdout == asked.stdout
-    for name in ("ARCH", "PLATFORM", "SMP", "MEM", "LOG", "PORT", "NET", "TAP", "IP", "GW", "MASK", "BLK", "ACCEL", "ARGS",
+    for name in ("ARCH", "PLATFORM", "SMP", "MEM", "LOG", "PORT", "NET", "TAP", "QUEUES", "IP", "GW", "MASK", "BLK", "ACCEL", "ARGS",
                  "QEMU_ARGS"):
         assert re.search(r"^ *%s=" % name, alone.stdout, re.M), name
     for goal in ("run", "test", "ci", "image", "qemu-command", "soak", "bench"):

@@ -22,8 +22,8 @@
 //! entropy::hardware() -> Option<u64>           RDSEED/RDRAND, RNDR
 //! entropy::jitter() -> u64                     a cycle counter's value
 //! irq::Line                                    Copy; irq::Line::msi(&self) -> Option<(u64, u32)>: address and data to program
-//!                                              into an MSI-X table entry, delivered to the CPU that allocated the line
-//! irq::allocate_msi(device: DeviceFunction, handler: fn(usize), arg: usize) -> Option<Line>
+//!                                              into an MSI-X table entry, delivered to the line's CPU
+//! irq::allocate_msi(device: DeviceFunction, cpu: usize, handler: fn(usize), arg: usize) -> Option<Line>
 //! irq::intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Option<Line>   level-triggered legacy line
 //!                                              (both keep their handlers with crate::irq::register and ::dispatch)
 //! memory::phys_to_virt(phys: u64) -> *mut u8   the direct map: all RAM, readable and writable, never executable

@@ -9,7 +9,7 @@ mod msix;
 pub mod virtio;
 
 #[cfg(target_os = "none")]
-use alloc::boxed::Box;
+use alloc::{boxed::Box, vec::Vec};
 
 #[cfg(target_os = "none")]
 use crate::boot::Machine;
@@ -18,21 +18,21 @@ use crate::boot::Machine;
 #[cfg(target_os = "none")]
 pub type Net = virtio::net::VirtioNet;
 
-/// Brings up the first network device that a driver knows. What keeps a device from working is logged.
+/// Brings up the first network device that a driver knows, as one or more independent queue pairs: the n-th interrupts CPU n
+/// and is to be driven there. There are `wanted` of them (CPUs that will drive one) if device and memory have as many, fewer
+/// otherwise, and none without a device. What keeps a device from working is logged.
 #[cfg(target_os = "none")]
-pub fn probe_net(machine: &Machine) -> Option<Box<Net>> {
-    machine.pci.iter().find_map(|device| {
-        if !virtio::net::matches(device) {
-            return None;
+pub fn probe_net(machine: &Machine, wanted: usize) -> Vec<Box<Net>> {
+    let wanted = wanted.clamp(1, machine.cpus);
+    let mut devices = machine.pci.iter().filter(|device| virtio::net::matches(device));
+    let opened = devices.find_map(|device| match virtio::net::VirtioNet::open(device, wanted) {
+        Ok(pairs) => Some(pairs),
+        Err(error) => {
+            log::error!("virtio-net at {}: {error}", device.at);
+            None
         }
-        match virtio::net::VirtioNet::open(device) {
-            Ok(nic) => Some(nic),
-            Err(error) => {
-                log::error!("virtio-net at {}: {error}", device.at);
-                None
-            }
-        }
-    })
+    });
+    opened.unwrap_or_default()
 }
 
 /// Accesses of memory that a device shares before it come before those after it, as the device sees them. On aarch64 the

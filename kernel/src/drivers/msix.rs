@@ -39,6 +39,11 @@ impl Msix {
         Some(Self { capability, control, table: Window::map(address + offset, len)?, entries })
     }
 
+    /// How many entries the table has.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
     /// Points entry `n` at a line and unmasks it. Returns false when there is no such entry or the line has no message.
     pub fn set(&self, n: usize, line: &Line) -> bool {
         let Some((address, data)) = line.msi() else { return false };

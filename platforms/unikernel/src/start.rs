@@ -41,7 +41,7 @@ pub fn run(machine: &'static Machine) -> ! {
         if machine.cpus == 1 { "" } else { "s" },
         machine.boot.ram.total().div_ceil(1 << 20)
     );
-    let Some(mut nic) = drivers::probe_net(machine) else {
+    let Some(mut nic) = drivers::probe_net(machine, 1).pop() else {
         announce!("no network device that a driver here knows: a virtio-net-pci device is needed");
         power::exit(ExitStatus::Failure(NO_NETWORK));
     };

@@ -87,11 +87,11 @@ pub fn finish(handled: Acknowledged) {
     }
 }
 
-/// Lets a shared interrupt through to this CPU.
-pub fn enable_shared(intid: u32, edge: bool) {
+/// Lets a shared interrupt through to CPU `cpu`, which is online.
+pub fn enable_shared(intid: u32, cpu: usize, edge: bool) {
     match VERSION.load(Ordering::Acquire) {
-        2 => gic_v2::enable_shared(intid, edge),
-        3 => gic_v3::enable_shared(intid, edge),
+        2 => gic_v2::enable_shared(intid, cpu, edge),
+        3 => gic_v3::enable_shared(intid, cpu, edge),
         _ => {}
     }
 }
@@ -106,11 +106,11 @@ pub fn send_wake(id: usize) {
     }
 }
 
-/// A message-signalled interrupt of a device for this CPU, enabled.
-pub fn allocate_message(device: DeviceFunction) -> Option<Message> {
+/// A message-signalled interrupt of a device for CPU `cpu`, which is online; enabled.
+pub fn allocate_message(device: DeviceFunction, cpu: usize) -> Option<Message> {
     match VERSION.load(Ordering::Acquire) {
-        2 => gic_v2::allocate_message(),
-        3 => its::allocate_message(device),
+        2 => gic_v2::allocate_message(cpu),
+        3 => its::allocate_message(device, cpu),
         _ => None,
     }
 }

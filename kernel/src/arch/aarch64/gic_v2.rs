@@ -104,8 +104,8 @@ pub fn finish(acknowledged: u32) {
     write(&CPU_INTERFACE, GICC_EOIR, acknowledged);
 }
 
-/// Enables a shared interrupt for this CPU.
-pub fn enable_shared(intid: u32, edge: bool) {
+/// Enables a shared interrupt for CPU `cpu`.
+pub fn enable_shared(intid: u32, cpu: usize, edge: bool) {
     let lines = 32 * ((read(&DISTRIBUTOR, GICD_TYPER) & 0x1f) + 1);
     if !(FIRST_SHARED..lines).contains(&intid) {
         log::error!("the interrupt controller has no line {intid}");
@@ -113,7 +113,7 @@ pub fn enable_shared(intid: u32, edge: bool) {
     }
     let at = intid as usize;
     write_byte(&DISTRIBUTOR, GICD_IPRIORITYR + at, PRIORITY as u8);
-    let target = TARGET.get(crate::cpu::id()).map_or(1, |target| target.load(Ordering::Acquire));
+    let target = TARGET.get(cpu).map_or(1, |target| target.load(Ordering::Acquire));
     write_byte(&DISTRIBUTOR, GICD_ITARGETSR + at, target);
     let (config, shift) = (GICD_ICFGR + at / 16 * 4, at % 16 * 2);
     let others = read(&DISTRIBUTOR, config) & !(0b10 << shift);
@@ -129,12 +129,12 @@ pub fn send_wake(id: usize) {
     }
 }
 
-/// Takes one of the message frame's interrupts.
-pub fn allocate_message() -> Option<Message> {
+/// Takes one of the message frame's interrupts for CPU `cpu`.
+pub fn allocate_message(cpu: usize) -> Option<Message> {
     let doorbell = DOORBELL.load(Ordering::Relaxed);
     let last = LAST_MESSAGE.load(Ordering::Relaxed);
     let take = |next: u32| (doorbell != 0 && next < last).then_some(next + 1);
     let intid = NEXT_MESSAGE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-    enable_shared(intid, true);
+    enable_shared(intid, cpu, true);
     Some(Message { address: doorbell, data: intid, intid })
 }

@@ -155,8 +155,8 @@ pub fn finish(intid: u32) {
     sysreg::isb();
 }
 
-/// Enables a shared interrupt for this CPU.
-pub fn enable_shared(intid: u32, edge: bool) {
+/// Enables a shared interrupt for CPU `cpu`.
+pub fn enable_shared(intid: u32, cpu: usize, edge: bool) {
     let base = DISTRIBUTOR.load(Ordering::Relaxed);
     let lines = 32 * ((read(base, GICD_TYPER) & 0x1f) + 1);
     if !(FIRST_SHARED..lines.min(1020)).contains(&intid) {
@@ -170,7 +170,7 @@ pub fn enable_shared(intid: u32, edge: bool) {
     let (config, shift) = (GICD_ICFGR + at / 16 * 4, at % 16 * 2);
     let others = read(base, config) & !(0b10 << shift);
     write(base, config, others | u32::from(edge) << (shift + 1));
-    write_64(base, GICD_IROUTER + at * 8, cpu::affinity());
+    write_64(base, GICD_IROUTER + at * 8, AFFINITY[cpu].load(Ordering::Acquire));
     write(base, GICD_ISENABLER + word, bit);
     wait_for_distributor(base);
 }

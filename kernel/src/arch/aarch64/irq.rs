@@ -35,9 +35,9 @@ fn bind(intid: u32, handler: fn(usize), arg: usize) -> Option<()> {
     Some(())
 }
 
-/// A message-signalled line of a PCI function.
-pub fn allocate_msi(device: DeviceFunction, handler: fn(usize), arg: usize) -> Option<Line> {
-    let message = gic::allocate_message(device)?;
+/// A message-signalled line of a PCI function for CPU `cpu`.
+pub fn allocate_msi(device: DeviceFunction, cpu: usize, handler: fn(usize), arg: usize) -> Option<Line> {
+    let message = gic::allocate_message(device, cpu)?;
     bind(message.intid, handler, arg)?;
     Some(Line { message: Some((message.address, message.data)) })
 }
@@ -50,7 +50,7 @@ pub fn intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> 
     let wanted = (address & host.map_mask[0], u32::from(pin) & host.map_mask[1]);
     let entry = host.map[..host.map_len].iter().find(|entry| (entry.device, entry.pin) == wanted)?;
     bind(entry.intid, handler, arg)?;
-    gic::enable_shared(entry.intid, false);
+    gic::enable_shared(entry.intid, crate::cpu::id(), false);
     Some(Line { message: None })
 }
 

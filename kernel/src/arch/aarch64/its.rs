@@ -107,14 +107,14 @@ unsafe impl Send for Its {}
 
 static ITS: Mutex<Option<Its>> = Mutex::new(None);
 
-/// A message-signalled interrupt of a PCI function for this CPU. `None` without the service.
-pub fn allocate_message(device: DeviceFunction) -> Option<Message> {
+/// A message-signalled interrupt of a PCI function for CPU `cpu`. `None` without the service.
+pub fn allocate_message(device: DeviceFunction, cpu: usize) -> Option<Message> {
     let Some(Gic::V3 { its: Some(registers), .. }) = &hardware::get().gic else { return None };
     let mut its = ITS.lock();
     if its.is_none() {
         *its = Its::new(registers.start, registers.len() as usize);
     }
-    its.as_mut()?.allocate(hardware::message_sender(device)?)
+    its.as_mut()?.allocate(hardware::message_sender(device)?, cpu)
 }
 
 impl Its {
@@ -147,8 +147,7 @@ impl Its {
         })
     }
 
-    fn allocate(&mut self, device: u32) -> Option<Message> {
-        let cpu = cpu::id();
+    fn allocate(&mut self, device: u32, cpu: usize) -> Option<Message> {
         let target = self.open_collection(cpu)?;
         let event = self.new_event(device)?;
         let intid = self.next_lpi;

@@ -121,6 +121,11 @@ pub(super) fn note_boot_apic(apic_id: u32) {
     APIC_IDS[0].store(apic_id, Ordering::Relaxed);
 }
 
+/// The APIC number of CPU `id`, which is online.
+pub(super) fn apic_id(id: usize) -> u32 {
+    APIC_IDS[id].load(Ordering::Relaxed)
+}
+
 /// Makes `area` this CPU's, loads its tables and switches its protections on.
 ///
 /// # Safety
@@ -174,12 +179,12 @@ pub fn start_others(wanted: usize) -> usize {
 
 /// Sends the wake-up interrupt.
 pub fn wake(id: usize) {
-    apic::send(APIC_IDS[id].load(Ordering::Relaxed), super::irq::WAKE);
+    apic::send(apic_id(id), super::irq::WAKE);
 }
 
 /// Interrupts a CPU that is online, masked or not: the exception brings it to `panic::claim`.
 pub fn stop(id: usize) {
-    apic::send_nmi(APIC_IDS[id].load(Ordering::Relaxed));
+    apic::send_nmi(apic_id(id));
 }
 
 /// Sleeps until an interrupt or the deadline. An interrupt that is pending already is taken at once: `sti` holds

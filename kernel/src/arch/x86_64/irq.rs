@@ -32,8 +32,7 @@ impl Line {
     }
 }
 
-fn allocate(handler: fn(usize), arg: usize, message: bool) -> Option<Line> {
-    let target = apic::id();
+fn allocate(target: u32, handler: fn(usize), arg: usize, message: bool) -> Option<Line> {
     // Messages and I/O APICs name 8 bits of APIC number; more takes interrupt remapping.
     if target > 0xff {
         return None;
@@ -42,9 +41,9 @@ fn allocate(handler: fn(usize), arg: usize, message: bool) -> Option<Line> {
     Some(Line { vector: FIRST + slot as u8, target, message })
 }
 
-/// A message-signalled line for this CPU.
-pub fn allocate_msi(_device: DeviceFunction, handler: fn(usize), arg: usize) -> Option<Line> {
-    allocate(handler, arg, true)
+/// A message-signalled line for CPU `cpu`.
+pub fn allocate_msi(_device: DeviceFunction, cpu: usize, handler: fn(usize), arg: usize) -> Option<Line> {
+    allocate(cpu::apic_id(cpu), handler, arg, true)
 }
 
 /// What shares an interrupt pin of the I/O APIC.
@@ -81,7 +80,7 @@ pub fn intx(at: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Opti
     if !first {
         return Some(Line { vector: 0, target: apic::id(), message: false });
     }
-    let allocated = allocate(shared, which, false)?;
+    let allocated = allocate(apic::id(), shared, which, false)?;
     chip.route(line, allocated.vector, allocated.target, level, active_low);
     Some(allocated)
 }

@@ -70,28 +70,33 @@ impl VirtioPci {
         self.isr.register(0)
     }
 
-    /// Routes the interrupts of `queues` to `on_queue(arg)` and of configuration changes to `on_config(arg)`, by MSI-X.
-    /// To be called between the features' negotiation and the queues' set-up. Returns false when that cannot be had.
-    pub fn use_msix(&self, queues: &[u16], on_queue: fn(usize), on_config: fn(usize), arg: usize) -> bool {
+    /// How many interrupt vectors the function has.
+    pub fn vectors(&self) -> usize {
+        self.msix.as_ref().map_or(0, Msix::entries)
+    }
+
+    /// Routes, by MSI-X, the interrupts of the queues of `pairs[n]` (2 n and 2 n + 1) to CPU n, where `on_queue(pairs[n])` is
+    /// called, and those of configuration changes to CPU 0, where `on_config(pairs[0])` is. To be called between the
+    /// features' negotiation and the queues' set-up. Returns false when that cannot be had.
+    pub fn use_msix(&self, pairs: &[usize], on_queue: fn(usize), on_config: fn(usize)) -> bool {
         const NO_VECTOR: u16 = 0xffff;
-        let Some(msix) = &self.msix else { return false };
-        let lines =
-            (irq::allocate_msi(self.device.at, on_queue, arg), irq::allocate_msi(self.device.at, on_config, arg));
-        let (Some(queue_line), Some(config_line)) = lines else { return false };
-        if !msix.set(0, &queue_line) || !msix.set(1, &config_line) {
-            return false;
-        }
-        msix.enable(self.device.at);
-        self.common.write(common::CONFIG_VECTOR, 1u16);
-        for &queue in queues {
-            self.common.write(common::QUEUE_SELECT, queue);
-            self.common.write(common::QUEUE_VECTOR, 0u16);
-            // The device says by the value it reads back whether it had a vector left.
-            if self.common.read(common::QUEUE_VECTOR) == Some(NO_VECTOR) {
+        let (Some(msix), Some(&first)) = (&self.msix, pairs.first()) else { return false };
+        let lines = pairs.iter().map(|&arg| (on_queue, arg)).chain([(on_config, first)]);
+        for (vector, (handler, arg)) in lines.enumerate() {
+            let cpu = if vector < pairs.len() { vector } else { 0 };
+            let line = irq::allocate_msi(self.device.at, cpu, handler, arg);
+            if !line.is_some_and(|line| msix.set(vector, &line)) {
                 return false;
             }
         }
-        true
+        msix.enable(self.device.at);
+        self.common.write(common::CONFIG_VECTOR, pairs.len() as u16);
+        (0..2 * pairs.len() as u16).all(|queue| {
+            self.common.write(common::QUEUE_SELECT, queue);
+            self.common.write(common::QUEUE_VECTOR, queue / 2);
+            // The device says by the value it reads back whether it had a vector left.
+            self.common.read(common::QUEUE_VECTOR) != Some(NO_VECTOR)
+        })
     }
 
     /// Routes the function's pin to `on_interrupt(arg)`. Returns false when it has none or the machine does not say where

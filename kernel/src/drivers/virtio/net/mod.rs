@@ -1,4 +1,6 @@
-//! The virtio network device (5.1): one receive and one transmit queue.
+//! The virtio network device (5.1): pairs of a receive and a transmit queue, each for a CPU of its own.
+//!
+//! A [`VirtioNet`] is one pair; pairs share nothing that changes while they run, so that no CPU waits for another.
 //!
 //! Interrupts are off while the loop polls; [`VirtioNet::prepare_wait`] asks for one and looks at the rings once more, so that
 //! a frame that comes in between is not slept through.
@@ -13,20 +15,19 @@ pub use device::{Counters, VirtioNet, matches};
 #[cfg(target_os = "none")]
 mod device {
     use alloc::boxed::Box;
+    use alloc::vec::Vec;
     use core::ptr::NonNull;
     use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use barium_nic::Nic;
+    use virtio_drivers::queue::VirtQueue;
     use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
     use super::super::KernelHal;
     use super::super::pci::{VENDOR, VirtioPci};
-    use super::rings::{Doorbell, Frame, MAX_FRAME, RxRing, TxRing};
-    use crate::entropy;
+    use super::rings::{Doorbell, Frame, MAX_FRAME, PAIR_BYTES, RxRing, TxRing};
     use crate::pci::Device;
-
-    const RECEIVE: u16 = 0;
-    const TRANSMIT: u16 = 1;
+    use crate::{clock, cpu, entropy, memory};
 
     /// Feature bits (5.1.3 and 6).
     mod feature {
@@ -35,6 +36,8 @@ mod device {
         pub const MTU: u64 = 1 << 3;
         pub const MAC: u64 = 1 << 5;
         pub const STATUS: u64 = 1 << 16;
+        pub const CTRL_VQ: u64 = 1 << 17;
+        pub const MQ: u64 = 1 << 22;
         pub const VERSION_1: u64 = 1 << 32;
         /// Device addresses may go through something; here nothing stands in between, so that accepting it is enough.
         pub const ACCESS_PLATFORM: u64 = 1 << 33;
@@ -44,6 +47,7 @@ mod device {
     mod config {
         pub const MAC: usize = 0;
         pub const STATUS: usize = 6;
+        pub const MAX_PAIRS: usize = 8;
         pub const MTU: usize = 10;
     }
 
@@ -56,9 +60,15 @@ mod device {
         device.vendor == VENDOR && matches!(device.device, 0x1000 | 0x1041)
     }
 
-    /// What handlers and driver share; never freed, for handlers stay registered.
+    /// Most queue pairs of a device: more CPUs than this share them.
+    const MAX_PAIRS: usize = 16;
+    /// Of the memory, one part in so many at most goes into the buffers of the pairs behind the first.
+    const MEMORY_SHARE: usize = 16;
+
+    /// What the handlers of a pair and its driver share; never freed, for handlers stay registered.
     struct Shared {
         interrupts: AtomicU64,
+        /// Of the first pair's.
         config_changed: AtomicBool,
         /// For the pin: the register whose read releases it.
         isr: Option<NonNull<u8>>,
@@ -115,24 +125,53 @@ mod device {
         pub interrupts: u64,
     }
 
-    /// A running device.
+    /// What there is once in a device, and is the first pair's business.
+    struct Control {
+        pci: VirtioPci,
+        has_status: bool,
+    }
+
+    /// A queue pair of a running device.
     pub struct VirtioNet {
         rx: RxRing<KernelHal>,
         tx: TxRing<KernelHal>,
-        pci: VirtioPci,
+        /// In the first pair.
+        control: Option<Control>,
         shared: &'static Shared,
+        /// Of all pairs.
+        link_up: &'static AtomicBool,
         mac: [u8; 6],
         mtu: u16,
         completes_checksums: bool,
-        has_status: bool,
-        link_up: bool,
         interrupts: &'static str,
         counters: Counters,
     }
 
+    const fn moves_between_cpus<T: Send>() {}
+    const _: () = moves_between_cpus::<VirtioNet>();
+
+    /// Why a device could not be set up.
+    type Refusal = &'static str;
+
+    fn failed(error: virtio_drivers::Error) -> Refusal {
+        log::error!("virtio-net: {error}");
+        "no queues"
+    }
+
     impl VirtioNet {
-        /// Sets the device up (3.1.1).
-        pub fn open(device: &Device) -> Result<Box<Self>, &'static str> {
+        /// Sets the device up (3.1.1) with up to `wanted` queue pairs, the n-th for CPU n; there is at least one.
+        pub fn open(device: &Device, wanted: usize) -> Result<Vec<Box<Self>>, Refusal> {
+            match Self::open_with(device, wanted) {
+                // The device is reset and begins anew.
+                Err(error) if wanted > 1 => {
+                    log::warn!("virtio-net at {}: {error}: one queue pair", device.at);
+                    Self::open_with(device, 1)
+                }
+                opened => opened,
+            }
+        }
+
+        fn open_with(device: &Device, wanted: usize) -> Result<Vec<Box<Self>>, Refusal> {
             let mut pci = VirtioPci::open(device)?;
             if pci.transport.device_type() != DeviceType::Network {
                 return Err("not a network device");
@@ -146,47 +185,46 @@ mod device {
                 return Err("a legacy device: it needs disable-legacy=on or a newer hypervisor");
             }
             // Checksums: for frames from and to the same host nobody need compute them at all.
-            let mut wanted = feature::CSUM | feature::GUEST_CSUM;
-            wanted |= feature::MAC | feature::STATUS | feature::VERSION_1 | feature::ACCESS_PLATFORM;
+            let mut features = feature::CSUM | feature::GUEST_CSUM;
+            features |= feature::MAC | feature::STATUS | feature::VERSION_1 | feature::ACCESS_PLATFORM;
             // Accepting the MTU would oblige us to receive packets as large as it is, and the buffers end at 1500.
             let mtu = pci.transport.read_config_space::<u16>(config::MTU).unwrap_or(0);
             if offered & feature::MTU != 0 && (MIN_MTU..=MAX_MTU).contains(&mtu) {
-                wanted |= feature::MTU;
+                features |= feature::MTU;
             }
-            let accepted = offered & wanted;
+            let most = most_pairs(&pci, offered);
+            let vectors_allow = pci.vectors().saturating_sub(1);
+            let count = wanted.min(most.into()).min(vectors_allow).min(affordable_pairs()).max(1);
+            if count > 1 {
+                features |= feature::CTRL_VQ | feature::MQ;
+            }
+            let accepted = offered & features;
             pci.transport.write_driver_features(accepted);
             pci.transport.set_status(started | DeviceStatus::FEATURES_OK);
             if !pci.transport.get_status().contains(DeviceStatus::FEATURES_OK) {
                 return Err("the device refuses the features it offered");
             }
 
-            let shared: &'static Shared = Box::leak(Box::new(Shared {
-                interrupts: AtomicU64::new(0),
-                config_changed: AtomicBool::new(false),
-                isr: pci.isr(),
-            }));
-            let arg = core::ptr::from_ref(shared) as usize;
-            let interrupts = if pci.use_msix(&[RECEIVE, TRANSMIT], Shared::on_queue, Shared::on_config, arg) {
+            let shared: &'static [Shared] = Vec::leak(
+                (0..count)
+                    .map(|_| Shared {
+                        interrupts: AtomicU64::new(0),
+                        config_changed: AtomicBool::new(false),
+                        isr: pci.isr(),
+                    })
+                    .collect(),
+            );
+            let args: Vec<usize> = shared.iter().map(|shared| core::ptr::from_ref(shared) as usize).collect();
+            let interrupts = if pci.use_msix(&args, Shared::on_queue, Shared::on_config) {
                 "MSI-X"
-            } else if pci.use_pin(Shared::on_pin, arg) {
+            } else if count > 1 {
+                return Err("no interrupt for each CPU");
+            } else if pci.use_pin(Shared::on_pin, args[0]) {
                 "INTx"
             } else {
                 "none"
             };
 
-            let doorbell = |pci: &VirtioPci, queue| {
-                // SAFETY: the register is this queue's doorbell, mapped for good.
-                pci.doorbell(queue).map(|register| unsafe { Doorbell::new(register, queue) }).ok_or("no doorbell")
-            };
-            let failed = |error| {
-                log::error!("virtio-net: {error}");
-                "no queues"
-            };
-            let bell = doorbell(&pci, RECEIVE)?;
-            let rx =
-                RxRing::new(&mut pci.transport, RECEIVE, bell, accepted & feature::GUEST_CSUM != 0).map_err(failed)?;
-            let bell = doorbell(&pci, TRANSMIT)?;
-            let tx = TxRing::new(&mut pci.transport, TRANSMIT, bell).map_err(failed)?;
             let mac = if accepted & feature::MAC != 0 {
                 pci.transport
                     .read_consistent(|| pci.transport.read_config_space::<[u8; 6]>(config::MAC))
@@ -194,36 +232,47 @@ mod device {
             } else {
                 local_mac()
             };
-            pci.transport.finish_init();
-
-            let mut nic = Box::new(Self {
-                rx,
-                tx,
-                pci,
-                shared,
-                mac,
-                mtu: if accepted & feature::MTU != 0 { mtu } else { MAX_MTU },
-                completes_checksums: accepted & feature::CSUM != 0,
-                has_status: accepted & feature::STATUS != 0,
-                link_up: true,
-                interrupts,
-                counters: Counters::default(),
-            });
-            nic.read_link();
-            nic.rx.flush();
-            Ok(nic)
-        }
-
-        fn read_link(&mut self) {
-            if self.has_status {
-                const LINK_UP: u16 = 1;
-                let status = self.pci.transport.read_config_space::<u16>(config::STATUS).unwrap_or(LINK_UP);
-                let up = status & LINK_UP != 0;
-                if up != self.link_up {
-                    log::warn!("virtio-net: link {}", if up { "up" } else { "down" });
-                    self.link_up = up;
-                }
+            let link_up: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(true)));
+            let mut pairs = Vec::new();
+            for (index, shared) in shared.iter().enumerate() {
+                let (receive, transmit) = (2 * index as u16, 2 * index as u16 + 1);
+                let doorbell = |pci: &VirtioPci, queue| {
+                    // SAFETY: the register is this queue's doorbell, mapped for good.
+                    pci.doorbell(queue).map(|register| unsafe { Doorbell::new(register, queue) }).ok_or("no doorbell")
+                };
+                let bell = doorbell(&pci, receive)?;
+                let vouches = accepted & feature::GUEST_CSUM != 0;
+                let rx = RxRing::new(&mut pci.transport, receive, bell, vouches).map_err(failed)?;
+                let bell = doorbell(&pci, transmit)?;
+                let tx = TxRing::new(&mut pci.transport, transmit, bell).map_err(failed)?;
+                pairs.push(Box::new(Self {
+                    rx,
+                    tx,
+                    control: None,
+                    shared,
+                    link_up,
+                    mac,
+                    mtu: if accepted & feature::MTU != 0 { mtu } else { MAX_MTU },
+                    completes_checksums: accepted & feature::CSUM != 0,
+                    interrupts,
+                    counters: Counters::default(),
+                }));
             }
+            let mut commands = match count {
+                1 => None,
+                _ => Some(VirtQueue::new(&mut pci.transport, 2 * most, false, false).map_err(failed)?),
+            };
+            pci.transport.finish_init();
+            if let Some(queue) = &mut commands {
+                set_pairs(&mut pci, queue, 2 * most, count as u16)?;
+            }
+            let control = Control { pci, has_status: accepted & feature::STATUS != 0 };
+            control.read_link(link_up);
+            pairs[0].control = Some(control);
+            pairs.iter_mut().for_each(|pair| pair.rx.flush());
+            // Its memory stays the device's.
+            core::mem::forget(commands);
+            Ok(pairs)
         }
 
         #[inline]
@@ -270,8 +319,10 @@ mod device {
         /// Switches interrupts on before a halt. Returns false, with interrupts off, when there is work already. To be called
         /// with the CPU's interrupts masked until the halt.
         pub fn prepare_wait(&mut self) -> bool {
-            if self.shared.config_changed.swap(false, Ordering::Relaxed) {
-                self.read_link();
+            if let Some(control) = &self.control
+                && self.shared.config_changed.swap(false, Ordering::Relaxed)
+            {
+                control.read_link(self.link_up);
             }
             if !self.rx.arm() {
                 return false;
@@ -288,6 +339,67 @@ mod device {
             self.rx.disarm();
             self.tx.disarm();
         }
+    }
+
+    impl Control {
+        fn read_link(&self, link_up: &AtomicBool) {
+            const LINK_UP: u16 = 1;
+            if self.has_status {
+                let status = self.pci.transport.read_config_space::<u16>(config::STATUS).unwrap_or(LINK_UP);
+                let up = status & LINK_UP != 0;
+                if link_up.swap(up, Ordering::Relaxed) != up {
+                    log::warn!("virtio-net: link {}", if up { "up" } else { "down" });
+                }
+            }
+        }
+    }
+
+    /// How many queue pairs the device has. The control queue comes behind all of them, used or not.
+    fn most_pairs(pci: &VirtioPci, offered: u64) -> u16 {
+        const NEEDED: u64 = feature::CTRL_VQ | feature::MQ;
+        if offered & NEEDED != NEEDED {
+            return 1;
+        }
+        // 5.1.4: 1 to 0x8000.
+        pci.transport.read_config_space::<u16>(config::MAX_PAIRS).unwrap_or(1).clamp(1, 0x8000)
+    }
+
+    /// How many pairs the memory is large enough for.
+    fn affordable_pairs() -> usize {
+        (1 + memory::stats().total / MEMORY_SHARE / PAIR_BYTES).min(MAX_PAIRS)
+    }
+
+    /// Commands of the control queue (5.1.6.5).
+    type ControlQueue = VirtQueue<KernelHal, 2>;
+
+    /// Tells the device to use `count` pairs (5.1.6.5.5).
+    fn set_pairs(pci: &mut VirtioPci, queue: &mut ControlQueue, index: u16, count: u16) -> Result<(), Refusal> {
+        const MULTIQUEUE: u8 = 4;
+        const PAIRS_SET: u8 = 0;
+        const OK: u8 = 0;
+        const PATIENCE_NS: u64 = 1_000_000_000;
+        // Leaked if the device does not answer: it may write there later.
+        let [low, high] = count.to_le_bytes();
+        let command = Box::leak(Box::new([MULTIQUEUE, PAIRS_SET, low, high]));
+        let answer = Box::leak(Box::new([!OK]));
+        // SAFETY: both live until the command is popped, and for good when it never is.
+        let token = unsafe { queue.add(&[&*command], &mut [&mut *answer]) }.map_err(failed)?;
+        pci.transport.notify(index);
+        let begin = clock::now_ns();
+        while !queue.can_pop() {
+            if clock::now_ns() - begin > PATIENCE_NS {
+                return Err("no answer to the number of queue pairs");
+            }
+            cpu::relax();
+        }
+        // SAFETY: these are the buffers that were added under the token.
+        unsafe { queue.pop_used(token, &[&*command], &mut [&mut *answer]) }.map_err(failed)?;
+        // SAFETY: both were leaked above, and the device is done with them.
+        let said = unsafe {
+            drop(Box::from_raw(command));
+            Box::from_raw(answer)
+        };
+        if said[0] == OK { Ok(()) } else { Err("the device refuses its number of queue pairs") }
     }
 
     /// A random address, locally administered, of one station.
@@ -310,7 +422,7 @@ mod device {
         }
 
         fn link_up(&self) -> bool {
-            self.link_up
+            self.link_up.load(Ordering::Relaxed)
         }
 
         fn completes_checksums(&self) -> bool {

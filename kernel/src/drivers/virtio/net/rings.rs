@@ -44,6 +44,9 @@ const MIN_FRAME: usize = 14;
 /// Distance between buffers.
 const STRIDE: usize = 2048;
 
+/// Memory of the buffers of a receive and a transmit ring.
+pub const PAIR_BYTES: usize = 2 * RING * STRIDE;
+
 /// Where the virtio header begins in a buffer: so that the IP header behind Ethernet's lies at a multiple of 4.
 const OFFSET: usize = 2;
 
@@ -73,10 +76,16 @@ impl Doorbell {
     }
 }
 
+// SAFETY: the register may be written from any CPU; the queue's owner alone writes it.
+unsafe impl Send for Doorbell {}
+
 /// `RING` buffers in memory that the device may access.
 struct Buffers {
     start: NonNull<u8>,
 }
+
+// SAFETY: the buffers belong to the ring, wherever it is driven.
+unsafe impl Send for Buffers {}
 
 impl Buffers {
     fn new<H: Hal>(direction: BufferDirection) -> Option<Self> {
