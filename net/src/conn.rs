@@ -106,12 +106,16 @@ pub(crate) struct Conn {
     pub(crate) tx_capacity: usize,
     /// When the peer was last heard of.
     pub(crate) heard_at_us: u64,
+    /// The service has not heard of the connection yet.
+    pub(crate) fresh: bool,
     /// The service knows the connection.
     pub(crate) served: bool,
     /// The service was told that the peer finished.
     pub(crate) finish_told: bool,
-    /// On the list of those that this turn's frames concern.
+    /// On the list of those that wait for the service because frames concern them.
     pub(crate) touched: bool,
+    /// On the list of those that were served and may have something to send.
+    pub(crate) sending: bool,
     /// On the list of those that wait for room in the send ring.
     pub(crate) blocked: bool,
     /// smoltcp may have something to send.
@@ -179,9 +183,11 @@ impl Conn {
             rx_capacity,
             tx_capacity,
             heard_at_us: now_us,
+            fresh: true,
             served: false,
             finish_told: false,
             touched: false,
+            sending: false,
             blocked: false,
             need_egress: true,
             output_left: false,

@@ -11,7 +11,6 @@ use super::{Slot, Stack};
 use crate::conn::{Conn, WINDOW_SHIFT};
 use crate::device::Link;
 use crate::flow::{Flow, FlowKey};
-use crate::service::{Endpoint, Service};
 use crate::wire::{ACK, Outbound, RST, SYN, Segment, SynOptions, before};
 
 /// A handshake under way: our SYN-ACK is out, the acknowledgement is not in.
@@ -129,10 +128,9 @@ impl Stack {
     }
 
     /// A segment for a half-open connection.
-    pub(super) fn half_open_input<N: Nic, S: Service>(
+    pub(super) fn half_open_input<N: Nic>(
         &mut self,
         nic: &mut N,
-        service: &mut S,
         now_us: u64,
         at: u32,
         frame: &mut [u8],
@@ -164,7 +162,7 @@ impl Stack {
             if segment.ack != iss.wrapping_add(1) {
                 self.reset_stray(nic, now_us, segment);
             } else if offset <= self.config.initial_receive_buffer {
-                self.establish(nic, service, now_us, at, frame, segment);
+                self.establish(nic, now_us, at, frame, segment);
             }
         }
     }
@@ -175,16 +173,9 @@ impl Stack {
         Some(entry)
     }
 
-    /// The handshake is complete: makes the connection and gives it the segment that completed it.
-    fn establish<N: Nic, S: Service>(
-        &mut self,
-        nic: &mut N,
-        service: &mut S,
-        now_us: u64,
-        at: u32,
-        frame: &mut [u8],
-        segment: &Segment,
-    ) {
+    /// The handshake is complete: makes the connection and gives it the segment that completed it. The service is told of
+    /// it in the second phase.
+    fn establish<N: Nic>(&mut self, nic: &mut N, now_us: u64, at: u32, frame: &mut [u8], segment: &Segment) {
         if self.open >= self.config.max_connections {
             self.forget_half_open(at);
             self.stats.refused += 1;
@@ -235,18 +226,7 @@ impl Stack {
         self.slots[slot as usize].conn = Some(Box::new(conn));
         self.flows.set(entry.key, Flow::Open(slot));
         self.open += 1;
-        let peer = Endpoint { addr: entry.key.addr, port: entry.key.port };
-        let local = Endpoint { addr: self.host.addr, port: entry.key.local_port };
-        let taken = service.opened(self.id(slot), peer, local);
         self.established_input(nic, now_us, slot, frame, segment);
-        let Some(conn) = self.slots[slot as usize].conn.as_mut() else { return };
-        if taken {
-            conn.served = true;
-            self.stats.accepted += 1;
-        } else {
-            conn.abort();
-            self.stats.refused += 1;
-        }
     }
 
     /// A segment for a connection in TIME-WAIT (RFC 9293 3.10.7.4, RFC 6191).

@@ -1,8 +1,14 @@
 //! The stack: demultiplexing, turns, timers.
 //!
-//! A turn takes a batch of frames from the NIC, gives each to its connection, then serves every connection concerned once:
-//! input to the service, its output into the send buffer, segments to the NIC. So a pipeline that arrives in several
-//! segments is answered in full ones, and the answers carry the acknowledgements.
+//! A turn has three phases, of which only the second needs the service:
+//!
+//! 1. [`ingress`](Stack::ingress): a batch of frames from the NIC, each to its connection;
+//! 2. [`serve`](Stack::serve): every connection concerned once, its input to the service, the service's output into its
+//!    send buffer;
+//! 3. [`egress`](Stack::egress): segments to the NIC, and what time brings.
+//!
+//! So a pipeline that arrives in several segments is answered in full ones, and the answers carry the acknowledgements.
+//! Where the service is shared and just now another's, the second phase is left out: what waits for it is kept.
 
 mod handshake;
 mod serve;
@@ -58,8 +64,12 @@ pub struct Stack {
     free_slots: Vec<u32>,
     open: usize,
     wheel: Wheel,
-    /// Slots that this turn's frames concern.
+    /// Slots that wait for the service: frames concern them.
     touched: Vec<u32>,
+    /// Slots that were served, whose segments go out next.
+    sending: Vec<u32>,
+    /// Connections that are no more, of which the service has not heard yet.
+    gone: Vec<ConnId>,
     /// Slots that wait for room in the send ring.
     blocked: Vec<u32>,
     /// Work lists of a turn, kept for their memory.
@@ -103,6 +113,8 @@ impl Stack {
             open: 0,
             wheel: Wheel::new(now_us),
             touched: Vec::new(),
+            sending: Vec::new(),
+            gone: Vec::new(),
             blocked: Vec::new(),
             scratch: Vec::new(),
             grown_bytes: 0,
@@ -152,32 +164,61 @@ impl Stack {
         self.grown_bytes
     }
 
-    /// Takes what the NIC received, serves whom it concerns and sends what is due, then tells the device, once.
+    /// A whole turn: all three phases.
     pub fn poll<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) -> Turn {
         let sent_before = self.stats.frames_out;
-        self.unblock(nic, service, now_us);
-        let mut frames_in = 0;
-        while frames_in < self.config.frames_per_turn {
-            let Some(mut frame) = nic.receive() else { break };
-            let verified = nic.is_verified(&frame);
-            self.input(nic, service, now_us, &mut frame, verified);
-            nic.recycle(frame);
-            frames_in += 1;
-        }
-        self.stats.frames_in += frames_in as u64;
-        let mut touched = core::mem::take(&mut self.touched);
-        for slot in touched.drain(..) {
-            self.serve(nic, service, now_us, slot);
-        }
-        self.touched = touched;
-        let more_ready = self.serve_ready(nic, service, now_us);
-        self.expire(nic, service, now_us);
-        nic.flush();
+        let frames_in = self.ingress(nic, now_us);
+        let more_ready = self.serve(nic, service, now_us);
+        self.egress(nic, now_us);
+        self.say_gone(service);
         Turn {
             frames_in,
             frames_out: (self.stats.frames_out - sent_before) as usize,
             more: frames_in == self.config.frames_per_turn || more_ready,
         }
+    }
+
+    /// The first phase: takes a batch of what the NIC received. Returns how many frames that were.
+    pub fn ingress<N: Nic>(&mut self, nic: &mut N, now_us: u64) -> usize {
+        self.unblock(nic);
+        let mut frames_in = 0;
+        while frames_in < self.config.frames_per_turn {
+            let Some(mut frame) = nic.receive() else { break };
+            let verified = nic.is_verified(&frame);
+            self.input(nic, now_us, &mut frame, verified);
+            nic.recycle(frame);
+            frames_in += 1;
+        }
+        frames_in
+    }
+
+    /// Whether connections wait for [`serve`](Self::serve).
+    #[inline]
+    pub fn wants_service(&self) -> bool {
+        !self.touched.is_empty() || !self.gone.is_empty()
+    }
+
+    /// The second phase: serves the connections that wait for it, and those that the service names. Returns whether there
+    /// may be more of the latter.
+    pub fn serve<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) -> bool {
+        self.say_gone(service);
+        let mut touched = core::mem::take(&mut self.touched);
+        for slot in touched.drain(..) {
+            self.serve_touched(nic, service, now_us, slot);
+        }
+        self.touched = touched;
+        self.serve_ready(nic, service, now_us)
+    }
+
+    /// The third phase: sends what the served connections have to send and what is due, then tells the device, once.
+    pub fn egress<N: Nic>(&mut self, nic: &mut N, now_us: u64) {
+        let mut sending = core::mem::take(&mut self.sending);
+        for slot in sending.drain(..) {
+            self.send(nic, now_us, slot);
+        }
+        self.sending = sending;
+        self.expire(nic, now_us);
+        nic.flush();
     }
 
     /// When [`poll`](Self::poll) is next needed though nothing arrives, in microseconds; possibly in the past. While
@@ -197,15 +238,10 @@ impl Stack {
         next
     }
 
-    /// Checks a frame and hands it on.
-    fn input<N: Nic, S: Service>(
-        &mut self,
-        nic: &mut N,
-        service: &mut S,
-        now_us: u64,
-        frame: &mut [u8],
-        verified: bool,
-    ) {
+    /// Checks a frame and hands it to its connection, as a part of the first phase. `verified` says that its TCP or UDP
+    /// checksum is vouched for.
+    pub fn input<N: Nic>(&mut self, nic: &mut N, now_us: u64, frame: &mut [u8], verified: bool) {
+        self.stats.frames_in += 1;
         let segment = match wire::parse(frame, verified, &self.station) {
             Ok(Inbound::Tcp(segment)) => segment,
             Ok(Inbound::Control { len }) => {
@@ -223,7 +259,7 @@ impl Stack {
         let key = FlowKey { addr: segment.peer_addr, port: segment.peer_port, local_port: segment.local_port };
         match self.flows.get(&key) {
             Some(Flow::Open(slot)) => self.established_input(nic, now_us, slot, frame, &segment),
-            Some(Flow::HalfOpen(at)) => self.half_open_input(nic, service, now_us, at, frame, &segment),
+            Some(Flow::HalfOpen(at)) => self.half_open_input(nic, now_us, at, frame, &segment),
             Some(Flow::TimeWait(at)) => self.time_wait_input(nic, now_us, at, &segment),
             None => self.stray_input(nic, now_us, key, &segment),
         }

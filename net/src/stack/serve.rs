@@ -10,7 +10,7 @@ use super::handshake::{TIME_WAIT_US, TimeWait};
 use crate::conn::{Conn, Egress, RTO_FLOOR_US};
 use crate::fifo::Fifo;
 use crate::flow::Flow;
-use crate::service::{ConnId, Fate, Service};
+use crate::service::{ConnId, Endpoint, Fate, Service};
 use crate::wheel::TICK_US;
 use crate::wire::{ACK, Outbound, RST, SYN, Segment};
 
@@ -69,11 +69,32 @@ impl Stack {
         self.stats.challenges += 1;
     }
 
-    /// Serves the connection in `slot` once: input, output, segments, timer.
-    pub(super) fn serve<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
+    /// Tells the service of the connections that are no more.
+    #[inline]
+    pub(super) fn say_gone<S: Service>(&mut self, service: &mut S) {
+        if !self.gone.is_empty() {
+            self.gone.drain(..).for_each(|id| service.closed(id));
+        }
+    }
+
+    /// Serves the connection in `slot` if it still waits for it: since it was touched it may have ended, and another one
+    /// have taken the slot.
+    #[inline]
+    pub(super) fn serve_touched<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
+        let waiting = self.slots.get(slot as usize).and_then(|slot| slot.conn.as_ref());
+        if waiting.is_some_and(|conn| conn.touched) {
+            self.serve_one(nic, service, now_us, slot);
+        }
+    }
+
+    /// Serves the connection in `slot` once: input, output, what the service wants to become of it.
+    fn serve_one<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
         let Some(mut conn) = self.take(slot) else { return };
         let id = self.id(slot);
         conn.touched = false;
+        if conn.fresh {
+            self.introduce(&mut conn, service, id);
+        }
         if conn.served {
             deliver(&mut conn, service, id);
             if conn.want_receive {
@@ -84,7 +105,33 @@ impl Stack {
         } else {
             conn.read(|bytes| bytes.len());
         }
-        self.finish_turn(nic, service, now_us, slot, conn, false);
+        if !conn.sending {
+            conn.sending = true;
+            self.sending.push(slot);
+        }
+        self.slots[slot as usize].conn = Some(conn);
+    }
+
+    /// Tells the service of a new connection, which it may refuse.
+    fn introduce<S: Service>(&mut self, conn: &mut Conn, service: &mut S, id: ConnId) {
+        conn.fresh = false;
+        let peer = Endpoint { addr: conn.key.addr, port: conn.key.port };
+        let local = Endpoint { addr: self.host.addr, port: conn.key.local_port };
+        if service.opened(id, peer, local) {
+            conn.served = true;
+            self.stats.accepted += 1;
+        } else {
+            conn.abort();
+            self.stats.refused += 1;
+        }
+    }
+
+    /// Sends what the connection in `slot` has to send after it was served.
+    #[inline]
+    pub(super) fn send<N: Nic>(&mut self, nic: &mut N, now_us: u64, slot: u32) {
+        let Some(mut conn) = self.take(slot) else { return };
+        conn.sending = false;
+        self.finish_turn(nic, now_us, slot, conn, false);
     }
 
     /// Moves the service's output into the send buffer.
@@ -201,15 +248,7 @@ impl Stack {
 
     /// Sends what the connection has to send, then keeps it, retires it or lets it go. `timed` says that a timer
     /// brought it here, and asks for its exact next deadline.
-    fn finish_turn<N: Nic, S: Service>(
-        &mut self,
-        nic: &mut N,
-        service: &mut S,
-        now_us: u64,
-        slot: u32,
-        mut conn: Box<Conn>,
-        timed: bool,
-    ) {
+    fn finish_turn<N: Nic>(&mut self, nic: &mut N, now_us: u64, slot: u32, mut conn: Box<Conn>, timed: bool) {
         let egress = if timed {
             conn.egress_on_time(&mut self.host, nic, now_us)
         } else {
@@ -218,7 +257,7 @@ impl Stack {
         let state = conn.state();
         if state == State::Closed && conn.gone() {
             self.put_back(slot, conn);
-            self.release(slot, service);
+            self.release(slot);
             return;
         }
         if egress == Egress::Blocked && !conn.blocked {
@@ -234,7 +273,7 @@ impl Stack {
                 until_us: now_us + TIME_WAIT_US,
             };
             self.put_back(slot, conn);
-            self.release(slot, service);
+            self.release(slot);
             self.enter_time_wait(entry);
             return;
         }
@@ -263,35 +302,35 @@ impl Stack {
         for _ in 0..READY_PER_TURN {
             let Some(id) = service.next_ready() else { return false };
             if self.slots.get(id.slot as usize).is_some_and(|slot| slot.generation == id.generation) {
-                self.serve(nic, service, now_us, id.slot);
+                self.serve_one(nic, service, now_us, id.slot);
             }
         }
         true
     }
 
-    /// Tries the connections again that found the send ring full.
-    pub(super) fn unblock<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) {
+    /// Has the connections that found the send ring full try again.
+    pub(super) fn unblock<N: Nic>(&mut self, nic: &mut N) {
         if self.blocked.is_empty() || !nic.can_transmit() {
             return;
         }
-        let mut slots = core::mem::replace(&mut self.blocked, core::mem::take(&mut self.scratch));
-        for slot in slots.drain(..) {
+        for slot in self.blocked.drain(..) {
             let waiting = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut());
             if let Some(conn) = waiting
                 && core::mem::take(&mut conn.blocked)
+                && !conn.sending
             {
-                self.serve(nic, service, now_us, slot);
+                conn.sending = true;
+                self.sending.push(slot);
             }
         }
-        self.scratch = slots;
     }
 
     /// Does what is due.
-    pub(super) fn expire<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) {
+    pub(super) fn expire<N: Nic>(&mut self, nic: &mut N, now_us: u64) {
         let mut expired = core::mem::take(&mut self.scratch);
         self.wheel.advance(now_us, &mut expired);
         for slot in expired.drain(..) {
-            self.expire_one(nic, service, now_us, slot);
+            self.expire_one(nic, now_us, slot);
         }
         self.scratch = expired;
         self.reclaim(nic, now_us);
@@ -299,12 +338,12 @@ impl Stack {
         if self.control.next_us().is_some_and(|at| at <= now_us) {
             self.stats.frames_out += self.control.egress(nic, now_us);
             if self.control.follow_lease() {
-                self.change_address(service);
+                self.change_address();
             }
         }
     }
 
-    fn expire_one<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64, slot: u32) {
+    fn expire_one<N: Nic>(&mut self, nic: &mut N, now_us: u64, slot: u32) {
         let Some(mut conn) = self.take(slot) else { return };
         if conn.lingered(&self.host, now_us) {
             conn.abort();
@@ -313,11 +352,11 @@ impl Stack {
             self.shrink(&mut conn, nic, now_us);
         }
         conn.need_egress = true;
-        self.finish_turn(nic, service, now_us, slot, conn, true);
+        self.finish_turn(nic, now_us, slot, conn, true);
     }
 
     /// Follows a change of the station's address: what was bound to the old one ends.
-    fn change_address<S: Service>(&mut self, service: &mut S) {
+    fn change_address(&mut self) {
         let old = self.station.addr;
         self.take_address();
         if old.is_none() || old == self.station.addr {
@@ -325,7 +364,7 @@ impl Stack {
         }
         for slot in 0..self.slots.len() as u32 {
             if self.slots[slot as usize].conn.is_some() {
-                self.release(slot, service);
+                self.release(slot);
             }
         }
         while let Some((at, entry)) = self.half_open.oldest() {
@@ -355,8 +394,8 @@ impl Stack {
         self.slots[slot as usize].conn = Some(conn);
     }
 
-    /// Lets a connection go and tells the service, if it still knows of it.
-    fn release<S: Service>(&mut self, slot: u32, service: &mut S) {
+    /// Lets a connection go; the service, if it still knows of it, is told in its next turn.
+    fn release(&mut self, slot: u32) {
         let Some(conn) = self.take(slot) else { return };
         let id = self.id(slot);
         self.flows.remove(&conn.key, Flow::Open(slot));
@@ -371,7 +410,7 @@ impl Stack {
         self.free_slots.push(slot);
         if conn.served {
             self.stats.broken += 1;
-            service.closed(id);
+            self.gone.push(id);
         }
     }
 }
