@@ -10,12 +10,13 @@ import sys
 # kvstore knows neither kernel nor net; net knows neither kernel nor kvstore; kernel knows nothing of RESP or TCP.
 MAY_USE = {
     "barium-nic": set(),
-    "barium-heap": set(),
+    "barium-smp": set(),
+    "barium-heap": {"barium-smp"},
     "barium-cell": set(),
-    "barium-kernel": {"barium-heap", "barium-nic"},
+    "barium-kernel": {"barium-heap", "barium-nic", "barium-smp"},
     "barium-net": {"barium-nic"},
     "barium-kvstore": {"barium-cell"},
-    "barium-unikernel": {"barium-kernel", "barium-net", "barium-kvstore", "barium-nic"},
+    "barium-unikernel": {"barium-kernel", "barium-net", "barium-kvstore", "barium-nic", "barium-smp"},
     "barium-x86_64-pc": {"barium-unikernel", "barium-kernel"},
     "barium-aarch64-virt": {"barium-unikernel", "barium-kernel"},
     "barium-host": {"barium-kvstore", "barium-heap"},

@@ -17,7 +17,6 @@ pub mod classes;
 pub mod host;
 mod slabs;
 mod spans;
-mod sync;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -29,10 +28,11 @@ use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use barium_smp::spin::{Guard, Lock};
 pub use classes::allocated_size;
 use classes::{BATCH, CACHED, FRAME, FRAME_SHIFT, MAX_CACHED, MAX_SLAB, SIZES, class_of, padded, small_class};
 use slabs::Slabs;
-use sync::{Guard, Lock};
+
 use window::Window;
 pub use window::{GRANULE, Mapper, PAGES};
 

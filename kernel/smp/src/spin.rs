@@ -1,11 +1,10 @@
-//! The one lock of the heap, and what its correctness rests on.
+//! A spin lock, for the heap: what it guards is held for one batch of objects.
 
-use core::cell::UnsafeCell;
+use crate::sync::{AtomicBool, Ordering, UnsafeCell, spin_loop};
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
 
-/// A spin lock. Its critical sections are bounded (one batch of objects) and take no other lock; interrupt handlers
-/// never allocate, so holding it with interrupts open cannot deadlock.
+/// A spin lock. Its critical sections must be bounded and take no other lock of this kind in another order; interrupt
+/// handlers must not take it.
 pub struct Lock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
@@ -16,7 +15,14 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     /// An open lock around `value`.
+    #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
+        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// The same for loom.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
         Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
@@ -25,7 +31,7 @@ impl<T> Lock<T> {
     pub fn lock(&self) -> Guard<'_, T> {
         while self.taken.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while self.taken.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
+                spin_loop();
             }
         }
         Guard { lock: self }
@@ -43,7 +49,7 @@ impl<T> Deref for Guard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: this guard is the only holder.
-        unsafe { &*self.lock.value.get() }
+        self.lock.value.with(|value| unsafe { &*value })
     }
 }
 
@@ -51,7 +57,7 @@ impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only holder and is borrowed mutably.
-        unsafe { &mut *self.lock.value.get() }
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
