@@ -29,7 +29,7 @@ ifneq ($(problem),)
 $(error $(problem))
 endif
 
-.PHONY: help setup setup-test image run qemu-command host test ci soak bench docs fmt lint clean
+.PHONY: help setup setup-test image run qemu-command host test ci soak bench bench-gate docs fmt lint clean
 
 help: ## list the commands and variables
 	@scripts/help.sh
@@ -64,8 +64,11 @@ ci: setup-test ## `make test`, then what takes longer
 soak: setup-test ## all of redis-benchmark on every machine, as a user would run it
 	@scripts/soak.sh
 
-bench: setup-test ## guest instructions per request, boot and idle, and memory per key, as tables
+bench: setup-test ## Barium beside a Linux guest: rates, latencies, instructions, memory; PROFILE= QUICK= BASE= FORCE= ROUNDS=
 	@scripts/bench.sh
+
+bench-gate: setup-test ## guest instructions against benches/floors.json; status 1 above one by 15 %; UPDATE=1 rewrites them
+	@scripts/bench.sh gate
 
 docs: ## write docs/commands.md and docs/configuration.md anew
 	@UPDATE_DOCS=1 cargo test --quiet -p barium-kvstore --test docs

@@ -9,6 +9,7 @@ servers are the programs that BARIUM_HOST, REDIS_SERVER and VALKEY_SERVER name, 
 above a limit. See docs/performance.md.
 """
 import argparse
+import itertools
 import os
 import pathlib
 import socket
@@ -19,6 +20,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "qemu"))
 
+import preflight  # noqa: E402
 from resp import Connection, command  # noqa: E402
 
 MILLION = 1_000_000
@@ -104,21 +106,14 @@ class Server:
             last = now
             time.sleep(0.15)
 
-    def fill(self, commands):
-        """Sends the commands; each must succeed."""
-        waiting = 0
-        for one in commands:
-            self.connection.send(one)
-            waiting += 1
-            if waiting == WINDOW:
-                self.replies(waiting)
-                waiting = 0
-        self.replies(waiting)
 
-    def replies(self, n):
-        """Reads so many replies."""
-        for _ in range(n):
-            reply = self.connection.reply()
+def fill(connection, commands):
+    """Sends the commands over the connection; each must succeed."""
+    commands = iter(commands)
+    while window := list(itertools.islice(commands, WINDOW)):
+        connection.send(b"".join(window))
+        for _ in window:
+            reply = connection.reply()
             if reply.startswith(b"-"):
                 raise SystemExit("the server answers %r" % reply)
 
@@ -127,7 +122,7 @@ def measure(program, options, commands, n):
     """Bytes each."""
     with Server(program, options) as server:
         before = server.used()
-        server.fill(commands)
+        fill(server.connection, commands)
         return (server.used() - before) / n
 
 
@@ -144,6 +139,8 @@ def main():
                 raise SystemExit("%s is not there: cargo build --release -p barium-host" % program)
             print("%s is not there (%s): SKIPPED" % (name, program), file=sys.stderr)
             del chosen[name]
+    if disturbed := preflight.enforce():
+        print("Measured in spite of: %s\n" % "; ".join(disturbed))
     print("| bytes per | number | limit | %s |" % " | ".join(chosen))
     print("|---|---:|---:|%s" % ("---:|" * len(chosen)))
     missed = []

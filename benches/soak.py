@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "qemu"))
 
 import benchmark  # noqa: E402
+import preflight  # noqa: E402
 from machine import Machine  # noqa: E402
 from resp import Connection  # noqa: E402
 
@@ -44,6 +45,8 @@ def main():
     parser.add_argument("--run", action="append", choices=tuple(runs(0)))
     parser.add_argument("--requests", type=int, default=100_000)
     options = parser.parse_args()
+    if disturbed := preflight.enforce():
+        print("Measured in spite of: %s" % "; ".join(disturbed))
     passed = failed = 0
     for arch in options.arch or ("x86_64", "aarch64"):
         for smp in options.smp or (1, 4):

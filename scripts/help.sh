@@ -30,4 +30,11 @@ Variables (make ARCH=aarch64 SMP=4 run):
   ACCEL=auto             auto | kvm | tcg: auto takes KVM only if the image really boots on it
   ARGS=""                appended to the kernel command line: ARGS="maxmemory=64mb requirepass=secret"
   QEMU_ARGS=""           appended to the QEMU command
+
+Variables of make bench (docs/performance.md):
+  PROFILE="..."          some of: rows20 pipeline clients1600 mixed memtier latency idle_connections smp4 rest instructions memory
+  ROUNDS=2               boots of each machine; a row has two values a boot
+  BASE=<revision>        the rival is Barium at that revision, not Linux
+  QUICK=1                few requests: shows that it works, not how fast it is
+  FORCE=1                measures although something disturbs, and says so in the report
 END
