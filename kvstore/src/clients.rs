@@ -96,15 +96,15 @@ impl Clients {
         if slot.generation == id.generation { slot.session.as_deref_mut() } else { None }
     }
 
-    /// The same, unless its connection is being reset: to such a session nothing more is said.
+    /// The same, unless its connection is being closed: to such a session nothing more is said.
     #[inline]
     pub fn reachable_mut(&mut self, id: ClientId) -> Option<&mut Session> {
-        self.get_mut(id).filter(|s| s.client.fate != Fate::Abort)
+        self.get_mut(id).filter(|s| s.client.fate == Fate::Open)
     }
 
-    /// All sessions but the one being served.
+    /// All sessions but the one being served and those that were killed.
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
-        self.slots.iter().filter_map(|s| s.session.as_deref())
+        self.slots.iter().filter_map(|s| s.session.as_deref()).filter(|s| !s.client.killed)
     }
 
     /// All sessions but the one being served.

@@ -1,7 +1,7 @@
 //! What a command handler is given.
 
 use crate::blocking::{Wait, WaitRequest};
-use crate::command::Command;
+use crate::command::{Command, flag};
 use crate::core::Core;
 use crate::error::Error;
 use crate::error_text;
@@ -34,6 +34,12 @@ pub struct Ctx<'a> {
 }
 
 impl<'a> Ctx<'a> {
+    /// Has keys whose time has come stay if clients are paused and this command is none that writes.
+    pub fn freeze(&mut self, command: &Command) {
+        self.keys.space.frozen =
+            self.core.pause.until_us > self.core.now_us && !command.has(flag::WRITE | flag::MAY_REPLICATE);
+    }
+
     /// An argument (the name is 0); empty if there are not so many.
     #[inline]
     pub fn arg(&self, index: usize) -> &'a [u8] {

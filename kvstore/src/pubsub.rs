@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::glob;
 use crate::keyspace::{Event, event};
 use crate::reply::Reply;
-use crate::session::{Client, ClientId, Subscriptions};
+use crate::session::{Client, ClientId, Fate, Subscriptions};
 
 /// What a subscription is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,25 +111,26 @@ impl Subscriptions {
     }
 }
 
-/// Sends to a session: after its reply, if it is the present one. Returns whether it can be reached.
+/// Sends to a session, unless it is being closed: after its reply, if it is the present one.
 fn send(
     clients: &mut Clients,
     limit: usize,
     present: Option<&mut Client>,
     id: ClientId,
     write: impl FnOnce(&mut Reply<'_>),
-) -> bool {
+) {
     if let Some(client) = present
         && client.handle == id
     {
-        write(&mut Reply { out: &mut client.pushes, resp3: client.resp3 });
-        return true;
+        if client.fate == Fate::Open {
+            write(&mut Reply { out: &mut client.pushes, resp3: client.resp3 });
+        }
+        return;
     }
-    let Some(session) = clients.reachable_mut(id) else { return false };
+    let Some(session) = clients.reachable_mut(id) else { return };
     session.out.set_limit(limit.max(session.out.owned()));
     write(&mut Reply { out: &mut session.out, resp3: session.client.resp3 });
     clients.list_id(id);
-    true
 }
 
 impl Core {
@@ -140,32 +141,34 @@ impl Core {
     }
 
     /// Sends a message to everybody who listens to a channel (or shard channel). `present` is the client whose command this
-    /// is part of. Returns how many messages were sent.
+    /// is part of. Returns how many listeners there are, those that are being closed with them.
     pub fn publish(&mut self, kind: Kind, channel: &[u8], message: &[u8], mut present: Option<&mut Client>) -> usize {
         let limit = self.output_limit();
         let Core { pubsub, clients, .. } = self;
         let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
         let mut sent = 0;
         for &id in pubsub.listeners(kind).get(channel).into_iter().flatten() {
-            sent += usize::from(send(clients, limit, present.as_deref_mut(), id, |reply| {
+            sent += 1;
+            send(clients, limit, present.as_deref_mut(), id, |reply| {
                 reply.push(3);
                 reply.bulk(word);
                 reply.bulk(channel);
                 reply.bulk(message);
-            }));
+            });
         }
         if kind == Kind::Shard {
             return sent;
         }
         for (pattern, listeners) in pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel)) {
             for &id in listeners {
-                sent += usize::from(send(clients, limit, present.as_deref_mut(), id, |reply| {
+                sent += 1;
+                send(clients, limit, present.as_deref_mut(), id, |reply| {
                     reply.push(4);
                     reply.bulk(b"pmessage");
                     reply.bulk(pattern);
                     reply.bulk(channel);
                     reply.bulk(message);
-                }));
+                });
             }
         }
         sent

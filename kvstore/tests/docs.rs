@@ -84,6 +84,7 @@ fn values(kind: Kind) -> String {
         Kind::Bool => "yes, no".into(),
         Kind::Int(low, high) => format!("{low} to {}", top(high)),
         Kind::Memory(low, high) => format!("size, {low} to {}", top(high)),
+        Kind::LargeMemory => "size".into(),
         Kind::MemoryOrPercent => "size, or percent of maxmemory".into(),
         Kind::Percentiles => "percentiles".into(),
         Kind::Text => "text".into(),

@@ -5,6 +5,7 @@ letter:
   A> SET k "a b"     send the command as an array (shell quoting; \\xHH and \\n in double quotes)
   A>> PING\\r\\n       send raw bytes
   A< +OK\\r\\n         the next whole reply is exactly these bytes
+  A<< *2\\r\\n        the next bytes are exactly these, whole replies or not
   A<~ REGEX          the next whole reply matches (bytes, escaped as above)
   A!                 nothing arrives within 150 ms
   A.                 the server closes the connection (what it still sends is not looked at)
@@ -20,7 +21,7 @@ from resp import Connection, command
 
 CASES = pathlib.Path(__file__).resolve().parents[1] / "cases"
 ESCAPES = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"\\": b"\\", b'"': b'"'}
-LINE = re.compile(r"([A-Z])(>>|>|<~|<|!|\.|#)\s?(.*)$")
+LINE = re.compile(r"([A-Z])(>>|>|<~|<<|<|!|\.|#)\s?(.*)$")
 
 
 def unescape(text):
@@ -76,14 +77,14 @@ def play(lines, host, port):
                 connection.send(command(*words(rest)))
             elif action == ">>":
                 connection.send(unescape(rest))
-            elif action in ("<", "<~"):
+            elif action in ("<", "<~", "<<"):
                 try:
-                    got = connection.reply(5)
+                    got = connection.take(len(unescape(rest)), 5) if action == "<<" else connection.reply(5)
                 except OSError as error:
                     wrong.append("%s\n     got  %r, %s" % (line, bytes(connection.buffer[connection.at:]), error))
                     break
                 wanted = unescape(rest)
-                if got != wanted if action == "<" else not re.fullmatch(wanted, got, re.S):
+                if got != wanted if action != "<~" else not re.fullmatch(wanted, got, re.S):
                     wrong.append("%s\n     got  %r" % (line, got))
             elif action == "!":
                 try:

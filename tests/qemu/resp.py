@@ -66,6 +66,10 @@ class Connection:
             self.at = 0
         return whole
 
+    def take(self, size, limit_s=None):
+        """So many bytes, whatever they make up."""
+        return self._take(size, time.monotonic() + (limit_s or self.limit_s))
+
     def ask(self, *words):
         """Sends a command and gives its reply."""
         self.send(command(*words))

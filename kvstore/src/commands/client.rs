@@ -577,7 +577,7 @@ fn client_kill(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let doomed: Vec<ClientId> =
         ctx.core.clients.iter().map(|s| &s.client).filter(|c| fits(c)).map(|c| c.handle).collect();
     for id in doomed {
-        ctx.core.clients.end(id, Fate::Abort);
+        ctx.core.kill(ctx.keys.space, id);
         killed += 1;
     }
     if filter.fits(ctx.client, me) {
@@ -620,8 +620,11 @@ fn client_reply(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             ReplyMode::On
         }
         b"off" => ReplyMode::Off,
-        b"skip" if ctx.client.reply_mode != ReplyMode::Off => ReplyMode::SkipNext,
-        b"skip" => ReplyMode::Off,
+        b"skip" => match ctx.client.reply_mode {
+            ReplyMode::Off => ReplyMode::Off,
+            ReplyMode::SkipThis | ReplyMode::SkipThisAndNext => ReplyMode::SkipThisAndNext,
+            ReplyMode::On | ReplyMode::SkipNext => ReplyMode::SkipNext,
+        },
         _ => return Err(Error::Syntax),
     };
     Ok(())

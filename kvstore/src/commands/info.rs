@@ -121,11 +121,12 @@ fn server(ctx: &Ctx<'_>, out: &mut String) {
 
 fn clients(ctx: &Ctx<'_>, out: &mut String) {
     let core = &*ctx.core;
-    let (mut input, mut output) = (0, 0);
+    let (mut connected, mut input, mut output) = (1, 0, 0);
     for s in core.clients.iter() {
+        connected += 1;
         (input, output) = (s.query_len().max(input), s.out.len().max(output));
     }
-    line!(out, "connected_clients:{}", core.clients.len());
+    line!(out, "connected_clients:{connected}");
     line!(out, "cluster_connections:0");
     line!(out, "maxclients:{}", core.config.maxclients);
     line!(out, "client_recent_max_input_buffer:{input}");

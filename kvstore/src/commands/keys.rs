@@ -9,7 +9,9 @@ use crate::glob;
 use crate::keyspace::event;
 use crate::reply::Aggregate;
 use crate::value::{Item, ItemExt};
+use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec::Vec;
 use barium_cell::View;
 
 /// The commands of this family.
@@ -343,7 +345,11 @@ fn keys(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// How often RANDOMKEY looks for a key whose time has not come while those whose time has may not be removed.
+const MAX_TRIES: usize = 100;
+
 fn randomkey(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let mut tries = if ctx.keys.space.frozen { MAX_TRIES } else { usize::MAX };
     loop {
         let Some(pos) = ctx.keys.db().table.random(&mut ctx.core.rng) else {
             ctx.reply.null();
@@ -351,7 +357,8 @@ fn randomkey(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         };
         let Some(key) = ctx.keys.db().table.at(pos).map(|item| item.key().to_vec()) else { continue };
         // A key whose time has come is removed by the look.
-        if ctx.keys.exists(&key) {
+        tries -= 1;
+        if ctx.keys.exists(&key) || tries == 0 {
             ctx.reply.bulk(&key);
             return Ok(());
         }
@@ -407,13 +414,22 @@ fn scan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let at = ctx.reply.out.mark();
     let mut n = 0;
     let reply = &mut ctx.reply;
+    let mut expired: Vec<Box<[u8]>> = Vec::new();
     let next = ctx.keys.db().table.scan(cursor, options.count, |item| {
-        let typed = options.type_name.is_none_or(|t| t.eq_ignore_ascii_case(item.type_of().name().as_bytes()));
-        if typed && options.wants(item.key()) && item.deadline().is_none_or(|d| d >= now) {
+        if !options.wants(item.key()) {
+            return;
+        }
+        if item.deadline().is_some_and(|d| d < now) {
+            // The look removes it, whatever its type. Without memory another one will.
+            if expired.try_reserve(1).is_ok() {
+                expired.push(item.key().into());
+            }
+        } else if options.type_name.is_none_or(|t| t.eq_ignore_ascii_case(item.type_of().name().as_bytes())) {
             reply.bulk(item.key());
             n += 1;
         }
     });
+    expired.iter().for_each(|key| ctx.keys.expire(key));
     let digits = format!("{next}");
     ctx.reply.out.insert(at, format!("*2\r\n${}\r\n{digits}\r\n*{n}\r\n", digits.len()).as_bytes());
     Ok(())

@@ -6,6 +6,8 @@ use crate::error::Error;
 use crate::reply::Reply;
 use crate::server::dispatch;
 use crate::server::tracking::note_reads;
+use crate::session::Fate;
+use crate::session::args::Args;
 
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
@@ -118,44 +120,61 @@ fn exec(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     if multi.failed {
         return Err(Error::Fixed("EXECABORT Transaction discarded because of previous errors."));
     }
+    if ctx.client.hears_replies() {
+        if broken {
+            ctx.reply.null_array();
+        } else {
+            ctx.reply.array(multi.queue.len());
+        }
+    }
     if broken {
-        ctx.reply.null_array();
         return Ok(());
     }
-    ctx.reply.array(multi.queue.len());
     ctx.client.executing = Some(multi.queue.len());
     for (_, args) in &multi.queue {
-        let args = args.args();
-        let entry = match dispatch::find(ctx.core, args) {
-            Ok(entry) => entry,
-            Err(error) => {
-                ctx.reply.error(&error);
-                continue;
-            }
-        };
-        if let Err(error) = ctx.core.permit_in_exec(ctx.client, entry, args) {
-            ctx.core.stats.error(error.code());
-            ctx.reply.error(&error);
-            continue;
-        }
-        ctx.core.feed_monitors(ctx.client, entry.command, args);
-        // A command before may have changed database or protocol.
-        let mut inner = Ctx {
-            command: entry.command,
-            args,
-            reply: Reply { out: ctx.reply.out, resp3: ctx.client.resp3 },
-            keys: ctx.keys.in_db(ctx.client.db),
-            client: ctx.client,
-            core: ctx.core,
-            deny_blocking: true,
-        };
-        dispatch::call(&mut inner, entry);
-        if ctx.client.tracking.is_some() {
-            note_reads(ctx.keys.space, ctx.client, entry.command, args);
+        let mark = ctx.reply.out.mark();
+        let open = ctx.client.fate == Fate::Open;
+        let pushes = carry_out(ctx, args.args());
+        // Replies are switched off and on in the midst of it; a client that has ended itself hears nothing more.
+        if !open || !(pushes || ctx.client.reply_mode.wants_replies()) {
+            ctx.reply.out.truncate(mark);
         }
     }
     ctx.client.executing = None;
     Ok(())
+}
+
+/// Carries out a command of a transaction. Returns whether what it answers are pushes.
+fn carry_out(ctx: &mut Ctx<'_>, args: Args<'_>) -> bool {
+    let entry = match dispatch::find(ctx.core, args) {
+        Ok(entry) => entry,
+        Err(error) => {
+            ctx.reply.error(&error);
+            return false;
+        }
+    };
+    if let Err(error) = ctx.core.permit_in_exec(ctx.client, entry, args) {
+        ctx.core.stats.error(error.code());
+        ctx.reply.error(&error);
+        return false;
+    }
+    // A command before may have changed database or protocol.
+    let mut inner = Ctx {
+        command: entry.command,
+        args,
+        reply: Reply { out: ctx.reply.out, resp3: ctx.client.resp3 },
+        keys: ctx.keys.in_db(ctx.client.db),
+        client: ctx.client,
+        core: ctx.core,
+        deny_blocking: true,
+    };
+    inner.freeze(entry.command);
+    dispatch::call(&mut inner, entry);
+    ctx.core.feed_monitors(ctx.client, entry.command, args);
+    if ctx.client.tracking.is_some() {
+        note_reads(ctx.keys.space, ctx.client, entry.command, args);
+    }
+    dispatch::answers_with_pushes(entry.command)
 }
 
 #[cfg(test)]

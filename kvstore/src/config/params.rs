@@ -132,7 +132,7 @@ pub const PARAMS: &[Param] = &[
     immutable("logfile", "", Kind::Text, "", "the log goes to the console"),
     param("loglevel", Kind::Word(&["debug", "verbose", "notice", "warning", "nothing"]), "notice"),
     param("maxclients", Kind::Int(1, u32::MAX as i64), "10000"),
-    param("maxmemory", Kind::Memory(0, MANY), "0"),
+    param("maxmemory", Kind::LargeMemory, "0"),
     param("maxmemory-clients", Kind::MemoryOrPercent, "0"),
     param("maxmemory-eviction-tenacity", Kind::Int(0, 100), "10"),
     param("maxmemory-policy", Kind::Word(Policy::NAMES), "noeviction"),

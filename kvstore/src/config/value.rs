@@ -16,6 +16,8 @@ pub enum Kind {
     Int(i64, i64),
     /// A size within bounds, with or without a unit.
     Memory(i64, i64),
+    /// A size of up to 64 bits, which are kept as they are.
+    LargeMemory,
     /// A size, or a share of `maxmemory` in percent, which is kept as a negative number.
     MemoryOrPercent,
     /// Percentiles, each between 0 and 100.
@@ -41,8 +43,11 @@ pub enum Value {
     OutputLimits([OutputLimit; 3]),
 }
 
-/// Reads a size: digits, or none for 0, and one of the units that Redis takes (b, k, kb, m, mb, g, gb in any case). One
-/// that is too large is the largest.
+/// Most digits of a size.
+const MAX_DIGITS: usize = 127;
+
+/// Reads a size: digits, or none for 0, and one of the units that Redis takes (b, k, kb, m, mb, g, gb in any case). A number
+/// that is too large is the largest; what it is a number of may then overflow, as in Redis.
 pub fn parse_memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let factor: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
@@ -55,8 +60,9 @@ pub fn parse_memory(text: &[u8]) -> Option<u64> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    let digit = |n: u64, d: &u8| n.saturating_mul(10).saturating_add(u64::from(d - b'0'));
-    Some(text[..digits].iter().fold(0, digit).saturating_mul(factor))
+    let digit = |n: u64, d: &u8| n.checked_mul(10)?.checked_add(u64::from(d - b'0'));
+    let number = text[..digits].iter().try_fold(0, digit).unwrap_or(u64::MAX);
+    (digits <= MAX_DIGITS).then_some(number.wrapping_mul(factor))
 }
 
 /// A size for people, as INFO's `_human` fields show it.
@@ -129,7 +135,8 @@ fn parse_output_limits(text: &[u8], old: [OutputLimit; 3]) -> Result<[OutputLimi
             return Err("Invalid client class specified in buffer limit configuration.".into());
         };
         let size = parse_memory;
-        let seconds = parse_i64(group[3]).filter(|n| *n >= 0).map(|n| n as u64);
+        // Kept in 32 bits, as Redis keeps them.
+        let seconds = parse_i64(group[3]).and_then(|n| u64::try_from(n as i32).ok());
         match (size(group[1]), size(group[2]), seconds) {
             (Some(hard), Some(soft), Some(soft_seconds)) => limits[class] = OutputLimit { hard, soft, soft_seconds },
             _ => return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".into()),
@@ -175,6 +182,10 @@ impl Kind {
             Kind::Int(low, high) => {
                 in_range(parse_i64(text).ok_or("argument couldn't be parsed into an integer")?, low, high)
             }
+            Kind::LargeMemory => match parse_memory(text) {
+                Some(n) => Ok(Value::Number(n.cast_signed())),
+                None => Err("argument must be a memory value".into()),
+            },
             Kind::Memory(low, high) => match parse_memory(text) {
                 Some(n) => in_range(i64::try_from(n).unwrap_or(i64::MIN), low, high),
                 None => Err("argument must be a memory value".into()),
@@ -185,7 +196,9 @@ impl Kind {
                     Some(101..) => Err("percentage argument must be less or equal to 100".into()),
                     _ => Err("argument must be a memory or percent value".into()),
                 },
-                None => match parse_memory(text).and_then(|n| i64::try_from(n).ok()) {
+                // One that is too large is taken for a percentage here.
+                None => match parse_memory(text).map(u64::cast_signed) {
+                    Some(..-100) => Err("percentage argument must be less or equal to 100".into()),
                     Some(n) => Ok(Value::Number(n)),
                     None => Err("argument must be a memory or percent value".into()),
                 },
@@ -215,6 +228,7 @@ impl Kind {
             (Kind::Bool, Value::Number(n)) => if *n != 0 { "yes" } else { "no" }.into(),
             (Kind::Events, Value::Number(mask)) => format_events(*mask as u32),
             (Kind::MemoryOrPercent, Value::Number(n)) if *n < 0 => format!("{}%", -n),
+            (Kind::LargeMemory, Value::Number(n)) => n.cast_unsigned().to_string(),
             (_, Value::Number(n)) => n.to_string(),
             (_, Value::Text(t)) => String::from_utf8_lossy(t).into_owned(),
             (_, Value::OutputLimits(limits)) => CLASSES
@@ -237,13 +251,33 @@ mod tests {
             assert_eq!(parse_memory(text.as_bytes()), Some(n));
         }
         assert_eq!((parse_memory(b""), parse_memory(b"mb")), (Some(0), Some(0)));
-        assert_eq!(parse_memory(b"99999999999gb"), Some(u64::MAX));
+        assert_eq!(parse_memory(b"18446744073709551616"), Some(u64::MAX));
+        assert_eq!(parse_memory(b"18446744074gb"), Some(1_360_296_555_168_399_360));
+        assert_eq!(parse_memory(&[b'1'; 127]), Some(u64::MAX));
+        assert_eq!(parse_memory(&[b'0'; 128]), None);
         for text in ["-1", "1tb", "1.5mb", "x"] {
             assert_eq!(parse_memory(text.as_bytes()), None, "{text}");
         }
         assert_eq!(format_memory(1023), "1023B");
         assert_eq!(format_memory(1536), "1.50K");
         assert_eq!(format_memory(3 << 30), "3.00G");
+    }
+
+    #[test]
+    fn borders_of_sizes() {
+        let check = |kind: Kind, text: &str, expected: Result<&str, &str>| {
+            let shown = kind.parse(text.as_bytes()).map(|value| kind.format(&value));
+            assert_eq!(shown.as_deref().map_err(|e| &**e), expected, "{text}");
+        };
+        check(Kind::LargeMemory, "18446744073709551616", Ok("18446744073709551615"));
+        check(Kind::LargeMemory, "9223372036854775808", Ok("9223372036854775808"));
+        check(Kind::LargeMemory, "-1", Err("argument must be a memory value"));
+        check(Kind::MemoryOrPercent, "18446744073709551616", Ok("1%"));
+        let percent = "percentage argument must be less or equal to 100";
+        check(Kind::MemoryOrPercent, "9223372036854775808", Err(percent));
+        check(Kind::MemoryOrPercent, "101%", Err(percent));
+        let bounds = "argument must be between 0 and 9223372036854775807 inclusive";
+        check(Kind::Memory(0, i64::MAX), "9223372036854775808", Err(bounds));
     }
 
     #[test]

@@ -28,9 +28,10 @@ const LONGEST_PAUSE_MS: i64 = 2_000;
 const STALE_WEIGHT: f64 = 0.05;
 
 impl Keys<'_> {
-    /// Removes a key whose time has come.
-    pub(super) fn expire(&mut self, key: &[u8]) {
-        if let Some(pos) = self.db().table.find(key)
+    /// Removes a key whose time has come, unless nothing is to change now.
+    pub(crate) fn expire(&mut self, key: &[u8]) {
+        if !self.space.frozen
+            && let Some(pos) = self.db().table.find(key)
             && let Some(item) = self.take_at(pos)
         {
             self.removed_by_server(item, Why::Expired);

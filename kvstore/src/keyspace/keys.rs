@@ -143,7 +143,7 @@ impl<'a> Keys<'a> {
         self.unless_expired(pos, key)
     }
 
-    /// Removes the key at `pos` if its time has come.
+    /// Removes the key at `pos` if its time has come. One that has to stay all the same counts as absent.
     #[inline]
     fn unless_expired(&mut self, pos: Pos, key: &[u8]) -> Option<Pos> {
         if let Some(at) = self.db().table.at(pos)?.deadline()

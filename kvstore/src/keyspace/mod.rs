@@ -214,6 +214,8 @@ pub struct Keyspace {
     pub effects: Vec<Effect>,
     /// How the present command's effect is described.
     pub effect_form: EffectForm,
+    /// Whether keys stay as they are though their time has come: the present command does not write, and clients are paused.
+    pub frozen: bool,
     /// Whether keys whose time has come are removed by the sweep too.
     pub active_expiry: bool,
     /// Whether removed keys are logged as UNLINK, not as DEL: those whose time had come, those that made room.
@@ -246,6 +248,7 @@ impl Keyspace {
             effects_wanted: false,
             effects: Vec::new(),
             effect_form: EffectForm::Verbatim,
+            frozen: false,
             active_expiry: true,
             lazy_removal: [false; 2],
             expire_effort: 1,

@@ -5,8 +5,10 @@ use super::dispatch;
 use crate::blocking::{Blocked, Unblock, Wait};
 use crate::command::Command;
 use crate::commands::table::Entry;
+use crate::core::Core;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::keyspace::Keyspace;
 use crate::reply::Reply;
 use crate::session::args::Args;
 use crate::session::{Client, ClientId, Fate, Session};
@@ -45,28 +47,6 @@ impl Server {
             args: request.args.unwrap_or_else(|| args.to_owned()),
             since_us: self.core.now_us,
         }));
-    }
-
-    /// Takes a session out of the queues that it waits in.
-    pub(super) fn leave_queues(&mut self, client: &mut Client) -> Option<Box<Blocked>> {
-        let blocked = client.blocked.take()?;
-        let id = client.handle;
-        self.core.blocked -= 1;
-        if let Some(until) = blocked.until_us {
-            self.core.timers.remove(&(until, id));
-        }
-        if let Some(db) = self.keyspace.dbs.get_mut(blocked.db) {
-            for key in &blocked.keys {
-                if let Some(queue) = db.waiting.get_mut(key) {
-                    queue.retain(|c| *c != id);
-                    if queue.is_empty() {
-                        db.waiting.remove(key);
-                    }
-                }
-            }
-            self.keyspace.note_observers(blocked.db);
-        }
-        Some(blocked)
     }
 
     /// Serves the clients that wait for keys that a session's command has changed. What they do can concern that session
@@ -133,7 +113,7 @@ impl Server {
             session.client.blocked = Some(blocked);
         } else {
             session.client.blocked = Some(blocked);
-            self.leave_queues(&mut session.client);
+            self.core.leave_queues(&mut self.keyspace, &mut session.client);
             let Session { client, out, .. } = &mut *session;
             dispatch::take_back_unwanted(client, out, Some(mark));
             self.core.clients.list(client);
@@ -165,7 +145,7 @@ impl Server {
     /// Carries out the command that a pause kept.
     pub(super) fn resume(&mut self, id: ClientId) {
         let Some(mut session) = self.core.clients.take(id) else { return };
-        if let Some(blocked) = self.leave_queues(&mut session.client) {
+        if let Some(blocked) = self.core.leave_queues(&mut self.keyspace, &mut session.client) {
             self.begin(&mut session);
             let Session { client, out, .. } = &mut *session;
             self.execute_in_full(client, out, blocked.args.args());
@@ -179,7 +159,7 @@ impl Server {
     /// Ends a client's wait without having served it. Returns whether it was waiting.
     pub(super) fn unblock(&mut self, id: ClientId, why: Unblock) -> bool {
         let Some(mut session) = self.core.clients.take(id) else { return false };
-        let blocked = self.leave_queues(&mut session.client);
+        let blocked = self.core.leave_queues(&mut self.keyspace, &mut session.client);
         if let Some(blocked) = &blocked {
             if matches!(blocked.wait, Wait::Key(_)) {
                 self.core.gave_up(blocked.command, why);
@@ -205,5 +185,29 @@ impl Server {
         }
         self.core.clients.put_back(session);
         blocked.is_some()
+    }
+}
+
+impl Core {
+    /// Takes a session out of the queues that it waits in.
+    pub(super) fn leave_queues(&mut self, space: &mut Keyspace, client: &mut Client) -> Option<Box<Blocked>> {
+        let blocked = client.blocked.take()?;
+        let id = client.handle;
+        self.blocked -= 1;
+        if let Some(until) = blocked.until_us {
+            self.timers.remove(&(until, id));
+        }
+        if let Some(db) = space.dbs.get_mut(blocked.db) {
+            for key in &blocked.keys {
+                if let Some(queue) = db.waiting.get_mut(key) {
+                    queue.retain(|c| *c != id);
+                    if queue.is_empty() {
+                        db.waiting.remove(key);
+                    }
+                }
+            }
+            space.note_observers(blocked.db);
+        }
+        Some(blocked)
     }
 }

@@ -37,7 +37,11 @@ impl Server {
         }
         if session.parser.is_out_of_memory() {
             self.core.stats.error("OOM");
-            Reply { out: &mut session.out, resp3: session.client.resp3 }.error(&Error::OutOfMemory);
+            let Session { client, out, .. } = session;
+            let mark = out.mark();
+            begin_reply(client);
+            Reply { out, resp3: client.resp3 }.error(&Error::OutOfMemory);
+            take_back_unwanted(client, out, Some(mark));
             return;
         }
         let Session { client, out, .. } = session;
@@ -52,9 +56,7 @@ impl Server {
 
     /// Carries out a command of any session, with CLIENT REPLY OFF or SKIP too.
     pub(super) fn execute_in_full(&mut self, client: &mut Client, out: &mut Output, args: Args<'_>) {
-        if client.reply_mode == ReplyMode::SkipNext {
-            client.reply_mode = ReplyMode::SkipThis;
-        }
+        begin_reply(client);
         let mark = self.execute(client, out, args);
         take_back_unwanted(client, out, mark);
         if !client.pushes.is_empty() {
@@ -80,6 +82,8 @@ impl Server {
         let mark = out.mark();
         let mut reply = Reply { out, resp3: client.resp3 };
         let mut ran = None;
+        // Commands inside may switch replies off and on: EXEC takes back what is not wanted itself.
+        let carries_out = client.multi.as_ref().is_some_and(|multi| !multi.failed);
         match verdict {
             Ok((Verdict::Run, entry)) => {
                 self.run(client, reply, entry, args);
@@ -96,9 +100,8 @@ impl Server {
         if tracks {
             self.after_tracked(client, ran, args);
         }
-        // What subscribing answers is a push, not a reply.
-        let pushed = ran.is_some_and(|c| c.group == Group::Pubsub && c.name.ends_with("subscribe"));
-        (!pushed).then_some(mark)
+        let own = ran.is_some_and(|c| answers_with_pushes(c) || (carries_out && c.name == "exec"));
+        (!own).then_some(mark)
     }
 
     /// A refused command makes the transaction that is being queued fail; a refused EXEC ends it.
@@ -215,14 +218,16 @@ impl Server {
 
     #[inline]
     fn run(&mut self, client: &mut Client, reply: Reply<'_>, entry: Entry, args: Args<'_>) {
-        self.core.feed_monitors(client, entry.command, args);
         let db = client.db;
         let touch = !client.no_touch;
         let mut keys = self.keyspace.keys(db);
         keys.touch = touch;
         let mut ctx =
             Ctx { command: entry.command, args, reply, keys, client, core: &mut self.core, deny_blocking: false };
+        ctx.freeze(entry.command);
         call(&mut ctx, entry);
+        self.keyspace.frozen = false;
+        self.core.feed_monitors(client, entry.command, args);
         if self.core.wait_request.is_some() {
             self.block(client, entry.command, args);
         }
@@ -232,6 +237,18 @@ impl Server {
     }
 }
 
+/// A command begins: one of which CLIENT REPLY SKIP speaks is the present one now.
+fn begin_reply(client: &mut Client) {
+    if client.reply_mode == ReplyMode::SkipNext {
+        client.reply_mode = ReplyMode::SkipThis;
+    }
+}
+
+/// Whether what a command answers are pushes, which CLIENT REPLY does not hold back.
+pub fn answers_with_pushes(command: &Command) -> bool {
+    command.group == Group::Pubsub && command.name.ends_with("subscribe")
+}
+
 /// Takes the reply that begins at `mark` (None: there is none) back if its client does not want it (CLIENT REPLY).
 pub(super) fn take_back_unwanted(client: &mut Client, out: &mut Output, mark: Option<Mark>) {
     match client.reply_mode {
@@ -239,6 +256,7 @@ pub(super) fn take_back_unwanted(client: &mut Client, out: &mut Output, mark: Op
         // It is answered later; that is when its reply is skipped.
         ReplyMode::SkipThis if client.blocked.is_some() => return,
         ReplyMode::SkipThis => client.reply_mode = ReplyMode::On,
+        ReplyMode::SkipThisAndNext => client.reply_mode = ReplyMode::SkipNext,
         ReplyMode::SkipNext | ReplyMode::Off => {}
     }
     mark.into_iter().for_each(|mark| out.truncate(mark));

@@ -4,7 +4,7 @@ use super::Server;
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::session::parser::{Limits, Step};
-use crate::session::{ClientId, Fate, Session};
+use crate::session::{ClientId, Fate, ReplyMode, Session};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -245,11 +245,13 @@ impl Server {
         session.client.fate = Fate::Abort;
     }
 
-    /// Answers what is not the protocol, and closes.
+    /// Answers what is not the protocol, unless replies are not wanted, and closes.
     fn protocol_error(&mut self, session: &mut Session, error: &Error) {
         log::info!("client {} ({}): {}", session.client.id, session.client.peer, error.text());
         self.core.stats.error(error.code());
-        Reply { out: &mut session.out, resp3: session.client.resp3 }.error(error);
+        if session.client.reply_mode == ReplyMode::On {
+            Reply { out: &mut session.out, resp3: session.client.resp3 }.error(error);
+        }
         session.query = Vec::new();
         session.client.fate = Fate::CloseAfterOutput;
     }

@@ -4,9 +4,9 @@ use super::Server;
 use super::tracking::Own;
 use crate::command::{Command, flag};
 use crate::core::Core;
-use crate::keyspace::Followup;
+use crate::keyspace::{Followup, Keyspace};
 use crate::session::args::{Args, is_secret};
-use crate::session::{Client, ClientId, Fate, Session};
+use crate::session::{Client, ClientId, Fate, ReplyMode, Session};
 use crate::text;
 use alloc::format;
 use alloc::string::String;
@@ -38,18 +38,6 @@ impl Server {
             self.tell_own(client, own);
         }
         self.keyspace.effects.clear();
-    }
-
-    /// Takes a session that is going out of every register.
-    pub(super) fn forget(&mut self, client: &mut Client) {
-        self.leave_queues(client);
-        self.keyspace.unwatch(client);
-        self.keyspace.end_tracking(client);
-        self.core.unsubscribe_all(client);
-        let id = client.handle;
-        if client.monitor {
-            self.core.monitors.retain(|m| *m != id);
-        }
     }
 
     /// Closes a session whose output is beyond the limits of its class.
@@ -87,8 +75,30 @@ impl Server {
 }
 
 impl Core {
-    /// Sends a command that is about to be carried out to the clients that MONITOR.
-    pub fn feed_monitors(&mut self, client: &Client, command: &Command, args: Args<'_>) {
+    /// Takes a session that is going out of every register.
+    pub(super) fn forget(&mut self, space: &mut Keyspace, client: &mut Client) {
+        self.leave_queues(space, client);
+        space.unwatch(client);
+        space.end_tracking(client);
+        self.unsubscribe_all(client);
+        let id = client.handle;
+        if client.monitor {
+            client.monitor = false;
+            self.monitors.retain(|m| *m != id);
+        }
+    }
+
+    /// Ends a session other than the present one. As far as others can tell it is gone; its connection is still to be reset.
+    pub fn kill(&mut self, space: &mut Keyspace, id: ClientId) {
+        let Some(mut session) = self.clients.take(id) else { return };
+        self.forget(space, &mut session.client);
+        session.client.killed = true;
+        self.clients.put_back(session);
+        self.clients.end(id, Fate::Abort);
+    }
+
+    /// Shows a command that was carried out to the clients that MONITOR. Who does that itself sees it after the reply.
+    pub fn feed_monitors(&mut self, client: &mut Client, command: &Command, args: Args<'_>) {
         if self.monitors.is_empty() || command.has(flag::SKIP_MONITOR | flag::ADMIN) {
             return;
         }
@@ -105,8 +115,16 @@ impl Core {
         }
         line.push_str("\r\n");
         let monitors = core::mem::take(&mut self.monitors);
+        // A line is a reply, which CLIENT REPLY holds back, also while it speaks of a command that is still to come.
+        let muted = |mode: ReplyMode| mode != ReplyMode::On;
         for &id in &monitors {
-            self.send_to(id, |reply| reply.raw(line.as_bytes()));
+            if id == client.handle {
+                if client.hears_replies() {
+                    client.pushes.write(line.as_bytes());
+                }
+            } else if !self.clients.get(id).is_some_and(|s| muted(s.client.reply_mode)) {
+                self.send_to(id, |reply| reply.raw(line.as_bytes()));
+            }
         }
         self.monitors = monitors;
     }

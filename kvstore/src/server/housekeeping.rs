@@ -36,14 +36,16 @@ impl Server {
         if self.populate_step() {
             next = now;
         }
-        if self.keyspace.is_sweep_due() {
+        // While clients are paused the keys stay as they are.
+        let paused = self.core.pause.until_us != 0;
+        if !paused && self.keyspace.is_sweep_due() {
             let begin_ns = self.core.machine.monotonic_ns();
             self.keyspace.expire_step();
             self.core.stats.expire_us += self.core.machine.monotonic_ns().saturating_sub(begin_ns) / 1_000;
             self.core.latency_event_since("expire-cycle", begin_ns);
         }
         let sweep_ms = self.keyspace.next_sweep_ms();
-        if sweep_ms != NO_DEADLINE {
+        if !paused && sweep_ms != NO_DEADLINE {
             let wait_ms = sweep_ms.saturating_sub(self.keyspace.now_ms).max(0) as u64;
             next = next.min(now.saturating_add(wait_ms.saturating_mul(1000)));
         }

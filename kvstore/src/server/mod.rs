@@ -226,7 +226,7 @@ impl Server {
     pub fn disconnect(&mut self, id: ClientId) {
         let Some(mut session) = self.core.clients.take(id) else { return };
         self.forget_memory(&mut session);
-        self.forget(&mut session.client);
+        self.core.forget(&mut self.keyspace, &mut session.client);
         self.core.clients.release(id);
     }
 

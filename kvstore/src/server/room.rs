@@ -56,6 +56,10 @@ impl Server {
                 self.keyspace.lazy.step(FREE_PER_STEP);
                 continue;
             }
+            // While clients are paused the keys stay as they are.
+            if self.core.pause.until_us != 0 {
+                return Room::Enough;
+            }
             if keys == 0 {
                 break Room::Later;
             }

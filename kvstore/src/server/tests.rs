@@ -229,6 +229,18 @@ fn muted_replies_are_not_sent() {
 }
 
 #[test]
+fn who_wants_no_replies_is_not_told_of_errors_in_the_protocol_either() {
+    for (mode, told) in [("ON", true), ("SKIP", false), ("OFF", false)] {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        bench.run(c, &format!("CLIENT REPLY {mode}"));
+        bench.feed(c, b"*1\r\n$x\r\n");
+        assert_eq!(!bench.read(c).is_empty(), told, "{mode}");
+        assert_eq!(bench.server().fate(c), Fate::CloseAfterOutput);
+    }
+}
+
+#[test]
 fn who_was_killed_hears_nothing_more() {
     let mut bench = Bench::new(&[]);
     let (c, listener, told, tracker) = (bench.client(), bench.client(), bench.client(), bench.client());

@@ -63,6 +63,16 @@ pub enum ReplyMode {
     SkipThis,
     /// Not the one to the next command.
     SkipNext,
+    /// Neither.
+    SkipThisAndNext,
+}
+
+impl ReplyMode {
+    /// Whether what the present command answers is sent.
+    #[inline]
+    pub const fn wants_replies(self) -> bool {
+        matches!(self, ReplyMode::On | ReplyMode::SkipNext)
+    }
 }
 
 /// A transaction that is being queued.
@@ -195,6 +205,8 @@ pub struct Client {
     pub(crate) listed: bool,
     /// Whether it is held back until memory was given back, a pause ends or the server wakes up.
     pub(crate) held: bool,
+    /// Whether it was killed: it is in no register any more, and only its connection is still to be closed.
+    pub(crate) killed: bool,
 }
 
 impl Client {
@@ -237,7 +249,13 @@ impl Client {
             reply_peak_since_us: now_us,
             listed: false,
             held: false,
+            killed: false,
         }
+    }
+
+    /// Whether the reply to its present command, or the next part of it, reaches it.
+    pub fn hears_replies(&self) -> bool {
+        self.reply_mode.wants_replies() && self.fate == Fate::Open
     }
 
     /// Whether it is subscribed to something (which restricts a RESP2 session's commands).

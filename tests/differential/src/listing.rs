@@ -55,6 +55,10 @@ pub fn plain(reference: Reference, command: &Command, reply: Reply, ids: &[&[u8]
             });
             Reply::Many(kind, Some(entries.collect()))
         }
+        // Told of a client that is gone.
+        (_, _, Reply::Many(b'>', Some(items))) if items[0].text() == b"tracking-redir-broken" => {
+            Reply::Many(b'>', Some(items[..1].to_vec()))
+        }
         (b"hello", _, Reply::Many(kind, Some(items))) => {
             let kept = items.chunks(2).filter(|pair| !OWN.contains(&pair[0].text()));
             Reply::Many(kind, Some(kept.flatten().cloned().collect()))

@@ -166,6 +166,13 @@ impl Scene<'_> {
         }
         for other in others {
             let (ours, theirs) = self.hear(other, false)?;
+            let plain = |replies: Vec<Reply>| -> Vec<Reply> {
+                replies
+                    .into_iter()
+                    .map(|reply| listing::plain(self.pair.reference, &words("(hears)"), reply, &[]))
+                    .collect()
+            };
+            let (ours, theirs) = (plain(ours), plain(theirs));
             if same_patterns_together(&ours) != same_patterns_together(&theirs) {
                 return Err(difference(&words(&format!("(client {other} hears)")), &ours, &theirs));
             }

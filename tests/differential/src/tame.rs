@@ -70,7 +70,9 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
         // Valkey deletes at once what has a time in the past.
         "set" if !world.old => {
             for at in 1..words.len() {
-                if words[at - 1].to_ascii_uppercase().ends_with(b"XAT") && words[at] == b"1" {
+                let token = words[at - 1].to_ascii_uppercase();
+                let past = if token == b"PXAT" { words[at].len() <= 12 } else { words[at] == b"1" };
+                if token.ends_with(b"XAT") && past && words[at].iter().all(u8::is_ascii_digit) {
                     words[at] = b"4000000000000".to_vec();
                 }
             }
@@ -140,6 +142,12 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
         }
         // A selector that is not closed ends at the next one in 7.0.
         "acl|setuser" if world.old => words.retain(|word| word.first() != Some(&b'(') || word.last() == Some(&b')')),
+        // Where neither of two weights is there, elements stay in the order in which they came, a hash table's.
+        "sort" if [&b"BY"[..], b"ALPHA"].iter().all(|token| words.iter().any(|w| w.eq_ignore_ascii_case(token))) => {
+            if let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"STORE")) {
+                words.drain(at..words.len().min(at + 2));
+            }
+        }
         // Which members go is each server's own choice: let all go, or none be there.
         "spop" => {
             words.truncate(2);
@@ -173,6 +181,14 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
             // Valkey refuses other cursors than Redis, before a key is missed.
             if let Some(cursor) = cursor.filter(|_| world.patient && !world.old) {
                 *cursor = b"0".to_vec();
+            }
+            // Valkey leaves expired keys of other types alone, which events tell.
+            if name == "scan"
+                && world.patient
+                && !world.old
+                && let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"TYPE"))
+            {
+                words.truncate(at);
             }
             words.extend([b"COUNT".to_vec(), b"10000".to_vec()]);
         }

@@ -58,6 +58,8 @@ impl Populate {
     /// # Errors
     /// When there is no memory for them.
     pub fn step(&mut self, space: &mut Keyspace, core: &Core) -> Result<bool, Error> {
+        // Who adds keys has those go whose time has come.
+        space.frozen = false;
         let mut keys = space.keys(self.db);
         let (mut name, mut value) = (Vec::new(), Vec::new());
         let (mut left, mut bytes) = (KEYS_PER_STEP, 0);
