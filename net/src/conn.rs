@@ -108,6 +108,8 @@ pub(crate) struct Conn {
     pub(crate) heard_at_us: u64,
     /// The service has not heard of the connection yet.
     pub(crate) fresh: bool,
+    /// What the service calls it, if it asked for it.
+    pub(crate) ticket: Option<u32>,
     /// The service knows the connection.
     pub(crate) served: bool,
     /// The service was told that the peer finished.
@@ -184,6 +186,7 @@ impl Conn {
             tx_capacity,
             heard_at_us: now_us,
             fresh: true,
+            ticket: None,
             served: false,
             finish_told: false,
             touched: false,

@@ -7,11 +7,15 @@ use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::dhcpv4;
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr};
+use smoltcp::wire::{
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, HardwareAddress,
+    Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, IpAddress, IpCidr, IpProtocol, Ipv4Address, Ipv4Cidr,
+    Ipv4Packet,
+};
 
 use crate::config::AddressMode;
 use crate::device::MAX_MTU;
-use crate::wire::ETHERNET_LEN;
+use crate::wire::{ETHERNET_LEN, IPV4_LEN, u16_at, u32_at};
 
 /// The station's address and its surroundings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,36 @@ impl Control {
         }
     }
 
+    /// The station that frames for `addr` go to: itself if it is on the link, else the gateway.
+    pub(crate) fn next_hop(&self, addr: [u8; 4]) -> Option<[u8; 4]> {
+        let address = self.address?;
+        let network = Ipv4Cidr::new(Ipv4Address::from(address.addr), address.prefix_len);
+        if network.contains_addr(&Ipv4Address::from(addr)) { Some(addr) } else { address.gateway }
+    }
+
+    /// Asks for the link address of a station on the link (RFC 826). Returns the frames sent.
+    pub(crate) fn ask_for<N: Nic>(&self, nic: &mut N, mac: [u8; 6], addr: [u8; 4]) -> u64 {
+        let Some(address) = self.address else { return 0 };
+        let arp = ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Request,
+            source_hardware_addr: EthernetAddress(mac),
+            source_protocol_addr: Ipv4Address::from(address.addr),
+            target_hardware_addr: EthernetAddress([0; 6]),
+            target_protocol_addr: Ipv4Address::from(addr),
+        };
+        let ethernet = EthernetRepr {
+            src_addr: EthernetAddress(mac),
+            dst_addr: EthernetAddress::BROADCAST,
+            ethertype: EthernetProtocol::Arp,
+        };
+        let sent = nic.transmit(ETHERNET_LEN + arp.buffer_len(), |frame| {
+            let mut frame = EthernetFrame::new_unchecked(frame);
+            ethernet.emit(&mut frame);
+            arp.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
+        });
+        u64::from(sent.is_some())
+    }
+
     /// Handles a received frame. Returns the frames sent.
     pub(crate) fn ingress<N: Nic>(&mut self, nic: &mut N, now_us: u64, frame: &[u8]) -> u64 {
         let mut link = Ethernet { nic, rx: Some(frame), mtu: self.mtu, sent: 0 };
@@ -133,6 +167,49 @@ impl Control {
     pub(crate) fn next_us(&self) -> Option<u64> {
         if self.dhcp.is_some() { Some(self.next_us.unwrap_or(0)) } else { None }
     }
+}
+
+/// Whose link address an ARP reply gives, and which.
+pub(crate) fn arp_answer(frame: &[u8]) -> Option<([u8; 4], [u8; 6])> {
+    let frame = EthernetFrame::new_checked(frame).ok()?;
+    if frame.ethertype() != EthernetProtocol::Arp {
+        return None;
+    }
+    let arp = ArpPacket::new_checked(frame.payload()).ok()?;
+    match ArpRepr::parse(&arp).ok()? {
+        ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Reply, source_hardware_addr, source_protocol_addr, ..
+        } if source_hardware_addr.is_unicast() => Some((source_protocol_addr.octets(), source_hardware_addr.0)),
+        _ => None,
+    }
+}
+
+/// Of a segment of ours that cannot be delivered (ICMP destination unreachable, RFC 792): whose address and port it was
+/// for, from which port, and its sequence number.
+pub(crate) fn undelivered(frame: &[u8]) -> Option<([u8; 4], u16, u16, u32)> {
+    let frame = EthernetFrame::new_checked(frame).ok()?;
+    if frame.ethertype() != EthernetProtocol::Ipv4 {
+        return None;
+    }
+    let ip = Ipv4Packet::new_checked(frame.payload()).ok()?;
+    if ip.next_header() != IpProtocol::Icmp {
+        return None;
+    }
+    let icmp = Icmpv4Packet::new_checked(ip.payload()).ok()?;
+    // A packet that is too large for the way does not end a connection (RFC 1191); a SYN is never too large.
+    if !icmp.verify_checksum()
+        || icmp.msg_type() != Icmpv4Message::DstUnreachable
+        || icmp.msg_code() == u8::from(Icmpv4DstUnreachable::FragRequired)
+    {
+        return None;
+    }
+    // Of the segment only its first eight bytes need be there.
+    let quoted = icmp.data();
+    let tcp = quoted.get(IPV4_LEN..IPV4_LEN + 8)?;
+    if quoted[0] != 0x45 || quoted[9] != u8::from(IpProtocol::Tcp) {
+        return None;
+    }
+    Some(([quoted[16], quoted[17], quoted[18], quoted[19]], u16_at(tcp, 2), u16_at(tcp, 0), u32_at(tcp, 4)))
 }
 
 fn capabilities(mtu: usize) -> DeviceCapabilities {

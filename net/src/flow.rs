@@ -15,6 +15,8 @@ pub(crate) struct FlowKey {
 pub(crate) enum Flow {
     /// A handshake under way, by its number among the half-open.
     HalfOpen(u32),
+    /// A connection that we are opening, by its number.
+    Dialing(u32),
     /// A connection, by its slot.
     Open(u32),
     /// A connection closed lately, by its number among those in TIME-WAIT.

@@ -27,6 +27,6 @@ mod wire;
 
 pub use config::{AddressMode, Config};
 pub use control::Address;
-pub use service::{ConnId, Endpoint, Fate, Service};
+pub use service::{ConnId, Dial, DialError, Endpoint, Fate, Service};
 pub use stack::{Stack, Turn};
 pub use stats::{Malformed, Stats};

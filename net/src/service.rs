@@ -19,6 +19,34 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// A connection that the service wants to a server elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// The service's own name for it, by which it is told what came of it.
+    pub ticket: u32,
+    /// Whom to call.
+    pub to: Endpoint,
+    /// When to give up, in us from now.
+    pub timeout_us: u64,
+}
+
+/// Why a connection that the service wanted did not come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialError {
+    /// The peer, or a router on the way, says no.
+    Refused,
+    /// There is no way to such an address: the station's own, one that is nobody's, or beyond a gateway that is not set.
+    Unreachable,
+    /// Nobody answered in time.
+    TimedOut,
+    /// The station has no address, or has just lost the one it called from.
+    NoAddress,
+    /// Too many at once: of those under way, of connections, or of ports in use.
+    TooMany,
+    /// There is no memory for it.
+    OutOfMemory,
+}
+
 /// What the service wants to become of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
@@ -65,4 +93,28 @@ pub trait Service {
     /// Takes the next connection, other than the one just served, that has new output, a new fate or wants untaken
     /// input offered again.
     fn next_ready(&mut self) -> Option<ConnId>;
+
+    /// Takes the next connection that the service wants to open. The stack answers each with one call of
+    /// [`dialed`](Service::dialed) or [`dial_failed`](Service::dial_failed), in this turn or a later one.
+    #[inline]
+    fn next_dial(&mut self) -> Option<Dial> {
+        None
+    }
+
+    /// Whether what `peer` sends to `local_port` comes to this stack. Where the flows of one NIC are dealt out to several
+    /// stacks by a hash of their addresses, a connection that is opened here takes a port that makes it one of ours.
+    /// The link address of the next hop is asked for by the dialling stack too, so that answers to ARP must reach it.
+    #[inline]
+    fn owns(&self, _peer: Endpoint, _local_port: u16) -> bool {
+        true
+    }
+
+    /// The connection asked for under `ticket` is there; from now on it is like any other. Returns false if it is no longer
+    /// wanted (it is reset).
+    fn dialed(&mut self, _ticket: u32, _conn: ConnId, _local: Endpoint) -> bool {
+        false
+    }
+
+    /// The connection asked for under `ticket` did not come about.
+    fn dial_failed(&mut self, _ticket: u32, _why: DialError) {}
 }

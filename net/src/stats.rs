@@ -37,6 +37,10 @@ pub struct Stats {
     pub frames_out: u64,
     /// Connections whose handshake completed and that the service took.
     pub accepted: u64,
+    /// Connections that the service wanted and got.
+    pub dialed: u64,
+    /// Connections that the service wanted and did not get.
+    pub dial_failed: u64,
     /// Connections whose handshake completed but that were reset: too many, or the service said no.
     pub refused: u64,
     /// Connections that ended, for whatever reason.
@@ -82,9 +86,11 @@ impl Stats {
     }
 
     /// Every counter under the name that INFO gives it.
-    pub fn named(&self) -> [(&'static str, u64); 17 + MALFORMED_KINDS] {
+    pub fn named(&self) -> [(&'static str, u64); 19 + MALFORMED_KINDS] {
         [
             ("tcp_accepted", self.accepted),
+            ("tcp_dialed", self.dialed),
+            ("tcp_dial_failed", self.dial_failed),
             ("tcp_refused", self.refused),
             ("tcp_closed", self.closed),
             ("tcp_broken", self.broken),

@@ -64,9 +64,7 @@ impl Stack {
                 self.stats.half_open_evicted += 1;
             }
         }
-        // RFC 6528: a clock of 4 us plus a keyed hash of the connection's name.
-        let hash = self.iss_hash.hash(key.word()) as u32;
-        let mut iss = hash.wrapping_add((now_us >> 2) as u32);
+        let mut iss = self.initial_seq(now_us, &key);
         if after_seq != 0 && !before(after_seq, iss) {
             iss = after_seq.wrapping_add(1 << 16);
         }
@@ -84,6 +82,11 @@ impl Stack {
         let at = self.half_open.push(entry);
         self.flows.set(key, Flow::HalfOpen(at));
         self.stats.syns += 1;
+    }
+
+    /// An initial sequence number (RFC 6528): a clock of 4 us plus a keyed hash of the connection's name.
+    pub(super) fn initial_seq(&self, now_us: u64, key: &FlowKey) -> u32 {
+        (self.iss_hash.hash(key.word()) as u32).wrapping_add((now_us >> 2) as u32)
     }
 
     fn send_syn_ack<N: Nic>(&mut self, nic: &mut N, entry: &HalfOpen) {
@@ -183,12 +186,34 @@ impl Stack {
             return;
         }
         let Some(entry) = self.half_open.remove(at) else { return };
+        let numbers = (entry.irs, entry.iss);
+        let Some(slot) = self.admit(now_us, entry.key, segment.peer_mac, entry.options, numbers, segment.window) else {
+            self.flows.remove(&entry.key, Flow::HalfOpen(at));
+            self.stats.refused += 1;
+            self.reset_stray(nic, now_us, segment);
+            return;
+        };
+        self.established_input(nic, now_us, slot, frame, segment);
+    }
+
+    /// Makes a connection of a handshake that is complete, in a slot of its own. `options` are those of the peer's SYN,
+    /// `numbers` its initial sequence number and ours, `window` is its present window field. `None` if there is no memory
+    /// for the buffers.
+    pub(super) fn admit(
+        &mut self,
+        now_us: u64,
+        key: FlowKey,
+        peer_mac: [u8; 6],
+        options: SynOptions,
+        numbers: (u32, u32),
+        window: u16,
+    ) -> Option<u32> {
         let link = Link {
-            peer_mac: segment.peer_mac,
+            peer_mac,
             local_mac: self.station.mac,
             seq_delta: 0,
             inner_shift: 0,
-            wire_shift: if entry.options.window_scale.is_some() { WINDOW_SHIFT } else { 0 },
+            wire_shift: if options.window_scale.is_some() { WINDOW_SHIFT } else { 0 },
             checksum_offload: self.checksum_offload,
             mtu: self.mtu,
             snd_nxt: 0,
@@ -199,23 +224,8 @@ impl Stack {
             lost: 0,
         };
         let capacities = (self.config.initial_receive_buffer, self.config.initial_send_buffer);
-        let conn = Conn::open(
-            &mut self.host,
-            now_us,
-            entry.key,
-            link,
-            entry.options,
-            entry.irs,
-            entry.iss,
-            capacities,
-            segment.window,
-        );
-        let Some(conn) = conn else {
-            self.flows.remove(&entry.key, Flow::HalfOpen(at));
-            self.stats.refused += 1;
-            self.reset_stray(nic, now_us, segment);
-            return;
-        };
+        let (irs, iss) = numbers;
+        let conn = Conn::open(&mut self.host, now_us, key, link, options, irs, iss, capacities, window)?;
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,
             None => {
@@ -224,9 +234,9 @@ impl Stack {
             }
         };
         self.slots[slot as usize].conn = Some(Box::new(conn));
-        self.flows.set(entry.key, Flow::Open(slot));
+        self.flows.set(key, Flow::Open(slot));
         self.open += 1;
-        self.established_input(nic, now_us, slot, frame, segment);
+        Some(slot)
     }
 
     /// A segment for a connection in TIME-WAIT (RFC 9293 3.10.7.4, RFC 6191).
@@ -267,7 +277,7 @@ impl Stack {
     }
 
     /// Answers a segment that belongs to no connection with a RST (RFC 9293 3.10.7.1), at a bounded rate.
-    fn reset_stray<N: Nic>(&mut self, nic: &mut N, now_us: u64, segment: &Segment) {
+    pub(super) fn reset_stray<N: Nic>(&mut self, nic: &mut N, now_us: u64, segment: &Segment) {
         if segment.has(RST) {
             return;
         }

@@ -10,6 +10,7 @@
 //! So a pipeline that arrives in several segments is answered in full ones, and the answers carry the acknowledgements.
 //! Where the service is shared and just now another's, the second phase is left out: what waits for it is kept.
 
+mod dial;
 mod handshake;
 mod serve;
 
@@ -24,10 +25,11 @@ use crate::control::{Address, Control};
 use crate::device::MAX_MTU;
 use crate::fifo::Fifo;
 use crate::flow::{Flow, FlowKey, FlowTable, Keyed};
-use crate::service::{ConnId, Service};
+use crate::service::{ConnId, DialError, Service};
 use crate::stats::Stats;
 use crate::wheel::Wheel;
 use crate::wire::{self, Inbound, Outbound, Station};
+use dial::Dialing;
 use handshake::{HalfOpen, TimeWait};
 
 /// What a turn did.
@@ -60,6 +62,12 @@ pub struct Stack {
     half_open: Fifo<HalfOpen>,
     half_open_due_us: u64,
     time_wait: Fifo<TimeWait>,
+    /// Connections that we are opening.
+    dials: Vec<Dialing>,
+    /// How many were begun so far.
+    dialed: u32,
+    /// Those that came to nothing, of which the service has not heard yet.
+    undialed: Vec<(u32, DialError)>,
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
     open: usize,
@@ -108,6 +116,9 @@ impl Stack {
             half_open: Fifo::new(),
             half_open_due_us: u64::MAX,
             time_wait: Fifo::new(),
+            dials: Vec::new(),
+            dialed: 0,
+            undialed: Vec::new(),
             slots: Vec::new(),
             free_slots: Vec::new(),
             open: 0,
@@ -195,11 +206,11 @@ impl Stack {
     /// Whether connections wait for [`serve`](Self::serve).
     #[inline]
     pub fn wants_service(&self) -> bool {
-        !self.touched.is_empty() || !self.gone.is_empty()
+        !self.touched.is_empty() || !self.gone.is_empty() || !self.undialed.is_empty()
     }
 
-    /// The second phase: serves the connections that wait for it, and those that the service names. Returns whether there
-    /// may be more of the latter.
+    /// The second phase: serves the connections that wait for it, and those that the service names, and begins to open
+    /// those that it wants. Returns whether there may be more of the latter two.
     pub fn serve<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) -> bool {
         self.say_gone(service);
         let mut touched = core::mem::take(&mut self.touched);
@@ -207,7 +218,8 @@ impl Stack {
             self.serve_touched(nic, service, now_us, slot);
         }
         self.touched = touched;
-        self.serve_ready(nic, service, now_us)
+        let more_ready = self.serve_ready(nic, service, now_us);
+        self.begin_dials(nic, service, now_us) || more_ready
     }
 
     /// The third phase: sends what the served connections have to send and what is due, then tells the device, once.
@@ -233,6 +245,7 @@ impl Stack {
         };
         add(self.control.next_us());
         add((self.half_open.len() > 0).then_some(self.half_open_due_us));
+        add(self.dials.iter().map(|dial| dial.due_us).min());
         add(self.time_wait.oldest().map(|(_, entry)| entry.until_us));
         add((!self.blocked.is_empty()).then_some(0));
         next
@@ -245,6 +258,9 @@ impl Stack {
         let segment = match wire::parse(frame, verified, &self.station) {
             Ok(Inbound::Tcp(segment)) => segment,
             Ok(Inbound::Control { len }) => {
+                if !self.dials.is_empty() {
+                    self.dial_control(nic, now_us, &frame[..len]);
+                }
                 if verified {
                     wire::clear_udp_checksum(frame);
                 }
@@ -260,6 +276,7 @@ impl Stack {
         match self.flows.get(&key) {
             Some(Flow::Open(slot)) => self.established_input(nic, now_us, slot, frame, &segment),
             Some(Flow::HalfOpen(at)) => self.half_open_input(nic, now_us, at, frame, &segment),
+            Some(Flow::Dialing(number)) => self.dial_input(nic, now_us, number, &segment),
             Some(Flow::TimeWait(at)) => self.time_wait_input(nic, now_us, at, &segment),
             None => self.stray_input(nic, now_us, key, &segment),
         }

@@ -10,7 +10,7 @@ use super::handshake::{TIME_WAIT_US, TimeWait};
 use crate::conn::{Conn, Egress, RTO_FLOOR_US};
 use crate::fifo::Fifo;
 use crate::flow::Flow;
-use crate::service::{ConnId, Endpoint, Fate, Service};
+use crate::service::{ConnId, DialError, Endpoint, Fate, Service};
 use crate::wheel::TICK_US;
 use crate::wire::{ACK, Outbound, RST, SYN, Segment};
 
@@ -69,11 +69,14 @@ impl Stack {
         self.stats.challenges += 1;
     }
 
-    /// Tells the service of the connections that are no more.
+    /// Tells the service of the connections that are no more, and of those that it wanted in vain.
     #[inline]
     pub(super) fn say_gone<S: Service>(&mut self, service: &mut S) {
         if !self.gone.is_empty() {
             self.gone.drain(..).for_each(|id| service.closed(id));
+        }
+        if !self.undialed.is_empty() {
+            self.undialed.drain(..).for_each(|(ticket, why)| service.dial_failed(ticket, why));
         }
     }
 
@@ -117,9 +120,13 @@ impl Stack {
         conn.fresh = false;
         let peer = Endpoint { addr: conn.key.addr, port: conn.key.port };
         let local = Endpoint { addr: self.host.addr, port: conn.key.local_port };
-        if service.opened(id, peer, local) {
+        let (taken, count) = match conn.ticket {
+            None => (service.opened(id, peer, local), &mut self.stats.accepted),
+            Some(ticket) => (service.dialed(ticket, id, local), &mut self.stats.dialed),
+        };
+        if taken {
             conn.served = true;
-            self.stats.accepted += 1;
+            *count += 1;
         } else {
             conn.abort();
             self.stats.refused += 1;
@@ -335,6 +342,7 @@ impl Stack {
         self.scratch = expired;
         self.reclaim(nic, now_us);
         self.expire_handshakes(nic, now_us);
+        self.expire_dials(nic, now_us);
         if self.control.next_us().is_some_and(|at| at <= now_us) {
             self.stats.frames_out += self.control.egress(nic, now_us);
             if self.control.follow_lease() {
@@ -376,6 +384,7 @@ impl Stack {
             self.time_wait.remove(at);
         }
         self.half_open = Fifo::new();
+        self.end_dials(DialError::NoAddress);
     }
 
     /// Takes the connection out of its slot, so that it and the stack can be worked on together.
@@ -411,6 +420,8 @@ impl Stack {
         if conn.served {
             self.stats.broken += 1;
             self.gone.push(id);
+        } else if let Some(ticket) = conn.ticket.filter(|_| conn.fresh) {
+            self.dial_failed(ticket, DialError::Refused);
         }
     }
 }

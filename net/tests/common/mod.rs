@@ -5,7 +5,7 @@ pub mod raw;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use barium_net::{AddressMode, Config, ConnId, Endpoint, Fate, Service, Stack, Turn};
+use barium_net::{AddressMode, Config, ConnId, Dial, DialError, Endpoint, Fate, Service, Stack, Turn};
 use barium_nic::Nic;
 use barium_nic::fake::FakeNic;
 use smoltcp::iface::{Interface, SocketHandle, SocketSet};
@@ -43,6 +43,13 @@ pub struct Echo {
     pub mute: bool,
     pub ready: Vec<ConnId>,
     pub take: Option<usize>,
+    /// Connections to open.
+    pub dials: VecDeque<Dial>,
+    /// What came of them: ticket, connection, local port.
+    pub dialed: Vec<(u32, ConnId, u16)>,
+    pub dial_failed: Vec<(u32, DialError)>,
+    /// Only local ports that this divides are ours.
+    pub own_every: Option<u16>,
 }
 
 impl Echo {
@@ -102,6 +109,23 @@ impl Service for Echo {
 
     fn next_ready(&mut self) -> Option<ConnId> {
         self.ready.pop()
+    }
+
+    fn next_dial(&mut self) -> Option<Dial> {
+        self.dials.pop_front()
+    }
+
+    fn owns(&self, _peer: Endpoint, local_port: u16) -> bool {
+        self.own_every.is_none_or(|n| local_port.is_multiple_of(n))
+    }
+
+    fn dialed(&mut self, ticket: u32, conn: ConnId, local: Endpoint) -> bool {
+        self.dialed.push((ticket, conn, local.port));
+        self.opened(conn, local, local)
+    }
+
+    fn dial_failed(&mut self, ticket: u32, why: DialError) {
+        self.dial_failed.push((ticket, why));
     }
 }
 
