@@ -22,7 +22,9 @@ pub enum Wait {
     /// Replicas to have what was written in their append-only files (the reply is whether this server has it, and how many
     /// of them do).
     ReplicaLogs,
-    /// CLIENT PAUSE to end, or memory to be given back; then the command is carried out for the first time.
+    /// MIGRATE to have done its work.
+    Migration,
+    /// CLIENT PAUSE or a MIGRATE to end, or memory to be given back; then the command is carried out for the first time.
     Pause,
 }
 

@@ -70,6 +70,9 @@ pub mod flag {
     pub const ALLOW_BUSY: u32 = 1 << 18;
     /// Allowed only as `enable-debug-command` or `enable-module-command` says; COMMAND does not show it.
     pub const PROTECTED: u32 = 1 << 19;
+    /// May have its client wait though it is not [`BLOCKING`] to Redis, whose server then waits as a whole; COMMAND does not
+    /// show it.
+    pub const WAITS: u32 = 1 << 20;
 
     /// Every flag with its name, in the order in which COMMAND lists them.
     pub const FLAG_NAMES: &[(u32, &str)] = &[
@@ -528,7 +531,7 @@ impl Command {
     pub fn is_simple(&self) -> bool {
         let others = matches!(self.group, Group::Pubsub | Group::Transactions | Group::Connection | Group::Server);
         let answers = matches!(self.name, "ping" | "echo");
-        (!others || answers) && !self.has(flag::BLOCKING | flag::PROTECTED) && self.subcommands.is_empty()
+        (!others || answers) && !self.has(flag::BLOCKING | flag::WAITS | flag::PROTECTED) && self.subcommands.is_empty()
     }
 
     /// Whether what it takes is bounded by the length of its arguments, or nearly so.

@@ -6,10 +6,12 @@ use crate::clients::Clients;
 use crate::commands::debug::populate::Populate;
 use crate::commands::table::Index;
 use crate::config::Config;
+use crate::links::Links;
 use crate::machine::{Identity, Machine};
 use crate::pubsub::PubSub;
 use crate::random::Rng;
 use crate::reply::Reply;
+use crate::server::migrate::Migration;
 use crate::server::timing::Run;
 use crate::session::ClientId;
 use crate::slowlog::Slowlog;
@@ -25,13 +27,23 @@ pub enum ServerEvent {
     Shutdown,
 }
 
-/// Commands that are held back (CLIENT PAUSE).
+/// Commands that are held back: by CLIENT PAUSE, and writes while MIGRATE is under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pause {
     /// Until when, monotonic time in us; 0: nothing is held back.
     pub until_us: u64,
     /// Whether only writes are.
     pub writes_only: bool,
+    /// Whether writes are held back because keys are being migrated.
+    pub migrating: bool,
+}
+
+impl Pause {
+    /// Whether nothing is held back.
+    #[inline]
+    pub const fn is_off(&self) -> bool {
+        (self.until_us | self.migrating as u64) == 0
+    }
 }
 
 /// What becomes of the buffers that sessions' replies are written into (DEBUG REPLYBUFFER).
@@ -101,8 +113,12 @@ pub struct Core {
     pub monitors: Vec<ClientId>,
     /// Until when the whole engine sleeps (DEBUG SLEEP), monotonic time in us; 0: awake.
     pub asleep_until_us: u64,
-    /// CLIENT PAUSE.
+    /// CLIENT PAUSE, and what MIGRATE holds back.
     pub pause: Pause,
+    /// Connections to other servers.
+    pub links: Links,
+    /// The MIGRATE that is under way.
+    pub migration: Option<Box<Migration>>,
     /// Sessions whose input is held back.
     pub held: Vec<ClientId>,
     /// Sessions whose write waits for memory that is being given back.
@@ -125,7 +141,7 @@ impl Core {
     /// Whether commands are neither watched nor held back.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.monitors.is_empty() && self.pause.until_us == 0
+        self.monitors.is_empty() && self.pause.is_off()
     }
 
     /// Unix time of the present batch, in ms.

@@ -23,6 +23,7 @@ pub mod error;
 pub mod glob;
 pub mod histogram;
 pub mod keyspace;
+pub mod links;
 pub mod machine;
 pub mod number;
 pub mod pubsub;

@@ -648,7 +648,7 @@ fn client_pause(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let pause = &mut ctx.core.pause;
     // A pause that is under way is neither shortened nor weakened.
     if pause.until_us == 0 {
-        *pause = Pause { until_us, writes_only };
+        *pause = Pause { until_us, writes_only, ..*pause };
     } else {
         pause.until_us = pause.until_us.max(until_us);
         pause.writes_only &= writes_only;

@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 /// The keys' argument numbers and what is done with each. None: the arguments make no sense (a count of keys that is not
 /// a number, or larger than what follows).
 pub fn keys(command: &Command, args: Args<'_>) -> Option<Vec<(usize, u16)>> {
+    if command.name == "migrate" {
+        return super::migrate::keys(args);
+    }
     let mut found = Vec::new();
     for spec in command.keys.iter().filter(|spec| spec.flags & key::NOT_KEY == 0) {
         if by_spec(spec, args, &mut found).is_none() {
@@ -81,7 +84,7 @@ fn by_careless_count(command: &Command, args: Args<'_>) -> Option<Vec<(usize, u1
 }
 
 /// The number that a text begins with, as C's `atoi` reads it; 0 if it begins with none.
-fn leading_integer(text: &[u8]) -> i64 {
+pub(super) fn leading_integer(text: &[u8]) -> i64 {
     let text = &text[text.iter().take_while(|b| is_space(**b)).count()..];
     let signed = matches!(text.first(), Some(b'+' | b'-'));
     let digits = text[usize::from(signed)..].iter().take_while(|b| b.is_ascii_digit());

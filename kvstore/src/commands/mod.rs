@@ -46,6 +46,7 @@ pub mod latency;
 pub mod lcs;
 pub mod lists;
 pub mod lists_blocking;
+pub mod migrate;
 pub mod modules;
 pub mod pubsub;
 pub mod replication;

@@ -28,6 +28,7 @@ pub static FAMILIES: &[&[Command]] = &[
     super::lcs::COMMANDS,
     super::lists::COMMANDS,
     super::lists_blocking::COMMANDS,
+    super::migrate::COMMANDS,
     super::modules::COMMANDS,
     super::pubsub::COMMANDS,
     super::replication::COMMANDS,

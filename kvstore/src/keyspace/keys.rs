@@ -423,6 +423,11 @@ impl<'a> Keys<'a> {
     /// called more than once.
     pub fn effect(&mut self, args: &[&[u8]]) {
         self.space.effect_form = super::EffectForm::Replaced;
+        self.logged(args);
+    }
+
+    /// Adds a change to the effects that is not the present command's: what the server does in between.
+    pub fn logged(&mut self, args: &[&[u8]]) {
         if self.space.effects_wanted {
             self.space.effects.push(Effect { db: self.db, args: OwnedArgs::from_slices(args) });
         }

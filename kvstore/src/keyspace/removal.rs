@@ -1,7 +1,6 @@
 //! What the server removes of its own accord.
 
-use super::{Effect, Keys, event};
-use crate::session::args::OwnedArgs;
+use super::{Keys, event};
 use crate::value::Item;
 
 /// Why the server removed a key.
@@ -22,10 +21,8 @@ impl Keys<'_> {
         };
         *count += 1;
         let key = item.key();
-        if self.space.effects_wanted {
-            let command: &[u8] = if self.space.lazy_removal[why as usize] { b"UNLINK" } else { b"DEL" };
-            self.space.effects.push(Effect { db: self.db, args: OwnedArgs::from_slices(&[command, key]) });
-        }
+        let command: &[u8] = if self.space.lazy_removal[why as usize] { b"UNLINK" } else { b"DEL" };
+        self.logged(&[command, key]);
         // Redis's order, which a client sees that tracks keys and listens to events.
         match why {
             Why::Expired => {

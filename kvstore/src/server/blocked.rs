@@ -158,33 +158,44 @@ impl Server {
 
     /// Ends a client's wait without having served it. Returns whether it was waiting.
     pub(super) fn unblock(&mut self, id: ClientId, why: Unblock) -> bool {
-        let Some(mut session) = self.core.clients.take(id) else { return false };
+        let blocked = self.answer_waiting(id, |blocked, reply| match (why, blocked.wait) {
+            (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+            (Unblock::OutOfMemory, _) => reply.error(&Error::OutOfMemory),
+            (Unblock::Timeout, Wait::Key(_)) => reply.null_array(),
+            (Unblock::Timeout, Wait::Time) => reply.ok(),
+            (Unblock::Timeout, Wait::Replicas) => reply.int(0),
+            (Unblock::Timeout, Wait::ReplicaLogs) => {
+                reply.array(2);
+                reply.int(0);
+                reply.int(0);
+            }
+            (Unblock::Timeout, Wait::Pause | Wait::Migration) => {}
+        });
+        if let Some(blocked) = &blocked
+            && matches!(blocked.wait, Wait::Key(_))
+        {
+            self.core.gave_up(blocked.command, why);
+        }
+        blocked.is_some()
+    }
+
+    /// Ends a client's wait with a reply. Returns what it waited for, if it did.
+    pub(super) fn answer_waiting(
+        &mut self,
+        id: ClientId,
+        write: impl FnOnce(&Blocked, &mut Reply<'_>),
+    ) -> Option<Box<Blocked>> {
+        let mut session = self.core.clients.take(id)?;
         let blocked = self.core.leave_queues(&mut self.keyspace, &mut session.client);
         if let Some(blocked) = &blocked {
-            if matches!(blocked.wait, Wait::Key(_)) {
-                self.core.gave_up(blocked.command, why);
-            }
             let Session { client, out, .. } = &mut *session;
             let mark = out.mark();
-            let mut reply = Reply { out, resp3: client.resp3 };
-            match (why, blocked.wait) {
-                (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
-                (Unblock::OutOfMemory, _) => reply.error(&Error::OutOfMemory),
-                (Unblock::Timeout, Wait::Key(_)) => reply.null_array(),
-                (Unblock::Timeout, Wait::Time) => reply.ok(),
-                (Unblock::Timeout, Wait::Replicas) => reply.int(0),
-                (Unblock::Timeout, Wait::ReplicaLogs) => {
-                    reply.array(2);
-                    reply.int(0);
-                    reply.int(0);
-                }
-                (Unblock::Timeout, Wait::Pause) => {}
-            }
+            write(blocked, &mut Reply { out, resp3: client.resp3 });
             dispatch::take_back_unwanted(client, out, Some(mark));
             self.core.clients.list(client);
         }
         self.core.clients.put_back(session);
-        blocked.is_some()
+        blocked
     }
 }
 

@@ -152,7 +152,7 @@ impl Server {
                 Room::None => return self.rejected(entry, Error::OutOfMemory),
             }
         }
-        if client.is_plain() && self.core.pause.until_us == 0 {
+        if client.is_plain() && self.core.pause.is_off() {
             return Ok(Verdict::Run);
         }
         if client.is_subscribed() && !client.resp3 && !allowed_when_subscribed(entry) {
@@ -200,20 +200,16 @@ impl Server {
         }
     }
 
-    /// Whether a command is held back by CLIENT PAUSE.
-    fn is_paused(&mut self, client: &Client, command: &Command) -> bool {
+    /// Whether a command is held back by CLIENT PAUSE or a MIGRATE.
+    fn is_paused(&self, client: &Client, command: &Command) -> bool {
         let pause = self.core.pause;
-        if pause.until_us <= self.core.now_us {
-            return false;
-        }
-        let writes = command.has(flag::WRITE)
-            || command.has(flag::MAY_REPLICATE)
-            || (command.name == "exec"
-                && client
-                    .multi
-                    .as_ref()
-                    .is_some_and(|m| m.queue.iter().any(|(c, _)| c.has(flag::WRITE | flag::MAY_REPLICATE))));
-        !pause.writes_only || writes
+        let is_one_of = |flags| {
+            let queued = client.multi.as_ref().filter(|_| command.name == "exec");
+            command.has(flags) || queued.is_some_and(|m| m.queue.iter().any(|(c, _)| c.has(flags)))
+        };
+        let by_client =
+            pause.until_us > self.core.now_us && (!pause.writes_only || is_one_of(flag::WRITE | flag::MAY_REPLICATE));
+        by_client || (pause.migrating && is_one_of(flag::WRITE))
     }
 
     #[inline]

@@ -33,6 +33,9 @@ impl Server {
         if self.core.pause.until_us != 0 {
             next = next.min(self.core.pause.until_us);
         }
+        if self.core.migration.is_some() {
+            next = next.min(self.migrate_step());
+        }
         if self.populate_step() {
             next = now;
         }

@@ -9,6 +9,7 @@ pub(crate) mod dispatch;
 mod feed;
 mod followups;
 mod housekeeping;
+pub(crate) mod migrate;
 mod plain;
 mod room;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::config::Config;
 use crate::core::{Core, Pause, ReplyBuffers, ServerEvent};
 use crate::error::Error;
 use crate::keyspace::Keyspace;
+use crate::links::{LinkError, LinkId, LinkRequest, Links};
 use crate::machine::{Identity, Machine};
 use crate::pubsub::PubSub;
 use crate::random::Rng;
@@ -125,6 +127,8 @@ impl Server {
             monitors: Vec::new(),
             asleep_until_us: 0,
             pause: Pause::default(),
+            links: Links::default(),
+            migration: None,
             held: Vec::new(),
             short_of_memory: Vec::new(),
             flushing: Vec::new(),
@@ -234,6 +238,65 @@ impl Server {
     /// platform then feeds it what it has, if only nothing.
     pub fn next_ready(&mut self) -> Option<ClientId> {
         self.core.clients.next_ready()
+    }
+
+    /// Takes the next connection to another server that the platform is to open.
+    #[inline]
+    pub fn next_link(&mut self) -> Option<LinkRequest> {
+        self.core.links.next_wanted()
+    }
+
+    /// Whether there are links to be opened or looked at.
+    #[inline]
+    pub fn has_link_work(&self) -> bool {
+        !self.core.links.is_idle()
+    }
+
+    /// A link is open. False: it is no longer wanted; the platform ends the connection and forgets it.
+    pub fn link_opened(&mut self, id: LinkId) -> bool {
+        self.core.links.opened(id)
+    }
+
+    /// A link could not be opened.
+    pub fn link_failed(&mut self, id: LinkId, why: LinkError) {
+        self.core.links.failed(id, why);
+    }
+
+    /// Bytes arrived from a link's peer; returns how many were taken. The others are to be offered again when
+    /// [`next_ready_link`](Self::next_ready_link) names the link.
+    pub fn link_received(&mut self, id: LinkId, bytes: &[u8]) -> usize {
+        self.core.links.received(id, bytes)
+    }
+
+    /// The peer has finished sending.
+    pub fn link_finished(&mut self, id: LinkId) {
+        self.core.links.finished(id);
+    }
+
+    /// The next piece of a link's output; empty when there is none.
+    pub fn link_output(&self, id: LinkId) -> &[u8] {
+        self.core.links.get(id).map_or(&[], |link| link.out.front())
+    }
+
+    /// The first `n` bytes of [`link_output`](Self::link_output) were sent.
+    pub fn link_sent(&mut self, id: LinkId, n: usize) {
+        self.core.links.sent(id, n);
+    }
+
+    /// What is to become of a link's connection.
+    pub fn link_fate(&self, id: LinkId) -> Fate {
+        self.core.links.fate(id)
+    }
+
+    /// A link's connection is gone, whoever ended it.
+    pub fn link_closed(&mut self, id: LinkId) {
+        self.core.links.closed(id);
+    }
+
+    /// The next link with new output, a new fate, or room for input.
+    #[inline]
+    pub fn next_ready_link(&mut self) -> Option<LinkId> {
+        self.core.links.next_ready()
     }
 
     /// Takes what the platform is to do, if anything.

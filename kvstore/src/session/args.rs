@@ -13,6 +13,8 @@ pub fn is_secret(args: Args<'_>, at: usize) -> bool {
     } else if args.is(0, "ACL") {
         let all = args.is(1, "SETUSER") || args.is(1, "DELUSER");
         (at >= 2 && all) || (at == 2 && args.is(1, "GETUSER"))
+    } else if args.is(0, "MIGRATE") {
+        crate::commands::migrate::is_secret(args, at)
     } else {
         at == 3 && args.is(0, "CONFIG") && args.is(1, "SET") && args.is(2, "requirepass")
     }

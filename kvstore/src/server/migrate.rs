@@ -1,0 +1,347 @@
+//! A MIGRATE under way, in bounded steps.
+//!
+//! The keys go out as RESTORE commands, one after the other without waiting for answers; each that the other server has
+//! acknowledged is removed here. Meanwhile other clients' writes wait, as under CLIENT PAUSE WRITE, so that what is removed
+//! is what was sent. So there is one migration at a time: MIGRATE is a write too. See `docs/decisions/migrate.md`.
+
+use super::Server;
+use crate::core::Core;
+use crate::error::Error;
+use crate::error_text;
+use crate::keyspace::event;
+use crate::links::{INPUT_KEPT, LinkError, LinkId, LinkState};
+use crate::rdb::save;
+use crate::reply::Reply;
+use crate::session::args::OwnedArgs;
+use crate::session::{ClientId, Endpoint, Fate};
+use crate::text;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The other server's address makes no sense, or there is no way to it.
+pub(crate) const CONNECTING: Error = Error::Fixed("IOERR error or timeout connecting to the client");
+const WRITING: Error = Error::Fixed("IOERR error or timeout writing to target instance");
+const READING: Error = Error::Fixed("IOERR error or timeout reading to target instance");
+
+/// Keys that are put into their serialized form in one step.
+const KEYS_PER_STEP: usize = 256;
+/// Bytes that are waiting to be sent when no more keys are taken.
+const QUEUED: usize = 256 * 1024;
+/// Answers that are read in one step, each of which can remove a key.
+const ANSWERS_PER_STEP: usize = 1_024;
+/// Most of an answer that is looked at, in bytes.
+const ANSWER_LEN: usize = 1_024;
+
+/// What a MIGRATE says.
+#[derive(Debug)]
+pub struct Order {
+    /// The other server.
+    pub to: Endpoint,
+    /// The AUTH command for it; empty: none.
+    pub auth: OwnedArgs,
+    /// Number of the database there.
+    pub target_db: i64,
+    /// Longest time without any progress, in us.
+    pub timeout_us: u64,
+    /// Whether the keys stay here.
+    pub copy: bool,
+    /// Whether keys there are overwritten.
+    pub replace: bool,
+    /// The database here.
+    pub db: usize,
+    /// The keys, all of which are there.
+    pub keys: Vec<Box<[u8]>>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Migration {
+    order: Order,
+    client: ClientId,
+    /// Whether it tracks keys: then it may not want to be told of its own changes.
+    tracks: bool,
+    link: LinkId,
+    /// A broken connection was opened anew.
+    retried: bool,
+    /// What goes before the keys is queued.
+    begun: bool,
+    /// The next key to send.
+    next: usize,
+    /// Answers to AUTH and SELECT that are not in.
+    preface: usize,
+    /// One of those was an error, so that the keys went to the wrong place, or nowhere.
+    misdirected: bool,
+    /// Keys that were sent and not answered.
+    pending: VecDeque<usize>,
+    /// Keys that were answered.
+    answered: usize,
+    /// The first error that the other server answered with.
+    refusal: Option<Error>,
+    /// Bytes sent and answers read, when it was last looked.
+    progress: (u64, usize),
+    deadline_us: u64,
+}
+
+/// What a step came to.
+enum Step {
+    /// It goes on at this time, if not when something comes in.
+    Wait(u64),
+    Done(Result<(), Error>),
+}
+
+impl Core {
+    /// Has a migration begin: from now on writes wait.
+    pub(crate) fn begin_migration(&mut self, new: impl FnOnce(&mut Core) -> Migration) {
+        let migration = new(self);
+        self.migration = Some(Box::new(migration));
+        self.pause.migrating = true;
+    }
+}
+
+impl Migration {
+    /// A migration for a client.
+    pub(crate) fn new(core: &mut Core, client: ClientId, tracks: bool, order: Order) -> Self {
+        let link = core.links.open(order.to, order.timeout_us);
+        let deadline_us = core.now_us.saturating_add(order.timeout_us);
+        Self {
+            order,
+            client,
+            tracks,
+            link,
+            retried: false,
+            begun: false,
+            next: 0,
+            preface: 0,
+            misdirected: false,
+            pending: VecDeque::new(),
+            answered: 0,
+            refusal: None,
+            progress: (0, 0),
+            deadline_us,
+        }
+    }
+
+    /// From the first key on over a new connection.
+    fn begin_again(&mut self, core: &mut Core) {
+        core.links.close(self.link, Fate::Abort);
+        self.link = core.links.open(self.order.to, self.order.timeout_us);
+        self.deadline_us = core.now_us.saturating_add(self.order.timeout_us);
+        self.retried = true;
+        (self.begun, self.next, self.preface, self.progress) = (false, 0, 0, (0, 0));
+        self.pending.clear();
+    }
+
+    /// Queues what goes before the keys.
+    fn begin(&mut self, mut to: Reply<'_>) {
+        self.begun = true;
+        let auth = self.order.auth.args();
+        if !auth.is_empty() {
+            to.array(auth.len());
+            auth.iter_from(0).for_each(|arg| to.bulk(arg));
+            self.preface += 1;
+        }
+        to.array(2);
+        to.bulk(b"SELECT");
+        to.bulk_int(self.order.target_db);
+        self.preface += 1;
+    }
+
+    /// The answer to AUTH or SELECT.
+    fn preface_answered(&mut self, line: &[u8]) {
+        self.preface -= 1;
+        if let Some(text) = line.strip_prefix(b"-") {
+            self.misdirected = true;
+            self.refuse(text);
+        }
+    }
+
+    /// The answer to a RESTORE: the key that it acknowledges.
+    fn key_answered(&mut self, line: &[u8]) -> Option<usize> {
+        let key = self.pending.pop_front()?;
+        self.answered += 1;
+        if let Some(text) = line.strip_prefix(b"-") {
+            self.refuse(text);
+            return None;
+        }
+        (!self.misdirected).then_some(key)
+    }
+
+    fn refuse(&mut self, text: &[u8]) {
+        let text = text::printable(text, ANSWER_LEN);
+        self.refusal.get_or_insert_with(|| error_text!("ERR Target instance replied with error: {text}"));
+    }
+
+    /// Whether everything was sent and answered.
+    fn is_complete(&self) -> bool {
+        self.next == self.order.keys.len() && self.pending.is_empty() && self.preface == 0
+    }
+
+    /// How it ends: what the other server said comes before what became of the connection.
+    fn end(&mut self, or: Result<(), Error>) -> Step {
+        Step::Done(self.refusal.take().map_or(or, Err))
+    }
+}
+
+impl Server {
+    /// Does the next step of the migration. Returns when to come again, monotonic time in us.
+    pub(super) fn migrate_step(&mut self) -> u64 {
+        let Some(mut job) = self.core.migration.take() else { return u64::MAX };
+        match self.advance(&mut job) {
+            Step::Wait(until_us) => {
+                self.core.migration = Some(job);
+                until_us
+            }
+            Step::Done(result) => {
+                self.end_migration(&job, result);
+                self.core.now_us
+            }
+        }
+    }
+
+    fn advance(&mut self, job: &mut Migration) -> Step {
+        let now = self.core.now_us;
+        let Some(link) = self.core.links.get_mut(job.link) else { return job.end(Err(READING)) };
+        match link.state {
+            LinkState::Wanted | LinkState::Dialing if now >= job.deadline_us => return job.end(Err(WRITING)),
+            LinkState::Wanted | LinkState::Dialing => return Step::Wait(job.deadline_us),
+            LinkState::Failed(LinkError::Refused) => return job.end(Err(WRITING)),
+            LinkState::Failed(LinkError::Unreachable) => return job.end(Err(CONNECTING)),
+            LinkState::Open | LinkState::Ended => {}
+        }
+        if !job.begun {
+            job.begin(Reply { out: &mut link.out, resp3: false });
+        }
+        let more_keys = match self.send_keys(job) {
+            Ok(more) => more,
+            Err(e) => return job.end(Err(e)),
+        };
+        let more_answers = match self.read_answers(job) {
+            Ok(more) => more,
+            Err(e) => return job.end(Err(e)),
+        };
+        self.core.links.list(job.link);
+        if job.is_complete() {
+            return job.end(Ok(()));
+        }
+        if more_answers {
+            return Step::Wait(now);
+        }
+        let Some(link) = self.core.links.get(job.link) else { return job.end(Err(READING)) };
+        let failure = if job.next < job.order.keys.len() || !link.out.is_empty() { WRITING } else { READING };
+        if link.state == LinkState::Ended {
+            // Nothing is known to have been carried out: a connection that the other server had closed by then gets another
+            // chance, as in Redis.
+            if job.answered == 0 && job.refusal.is_none() && !job.retried {
+                job.begin_again(&mut self.core);
+                return Step::Wait(job.deadline_us);
+            }
+            return job.end(Err(failure));
+        }
+        let progress = (link.sent, job.answered + job.preface);
+        if progress != job.progress {
+            (job.progress, job.deadline_us) = (progress, now.saturating_add(job.order.timeout_us));
+        } else if now >= job.deadline_us {
+            return job.end(Err(failure));
+        }
+        Step::Wait(if more_keys { now } else { job.deadline_us })
+    }
+
+    /// Queues some keys. Returns whether more can be queued at once.
+    fn send_keys(&mut self, job: &mut Migration) -> Result<bool, Error> {
+        let now_ms = self.keyspace.now_ms;
+        let Some(link) = self.core.links.get_mut(job.link) else { return Ok(false) };
+        let mut to = Reply { out: &mut link.out, resp3: false };
+        for _ in 0..KEYS_PER_STEP {
+            if to.out.len() >= QUEUED {
+                return Ok(false);
+            }
+            let Some(key) = job.order.keys.get(job.next) else { return Ok(false) };
+            job.next += 1;
+            let mut keys = self.keyspace.keys(job.order.db);
+            // Its time has come since.
+            let Some(item) = keys.peek(key) else { continue };
+            let ttl_ms = item.deadline().map_or(0, |at| (at - now_ms).max(1));
+            let payload = Arc::new(save::dump(item)?);
+            job.pending.try_reserve(1)?;
+            job.pending.push_back(job.next - 1);
+            to.array(if job.order.replace { 5 } else { 4 });
+            to.bulk(b"RESTORE");
+            to.bulk(key);
+            to.bulk_int(ttl_ms);
+            to.bulk_shared(&payload);
+            if job.order.replace {
+                to.bulk(b"REPLACE");
+            }
+            if to.out.overflowed() {
+                return Err(Error::OutOfMemory);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads some answers, and removes the keys that they acknowledge. Returns whether there may be more.
+    fn read_answers(&mut self, job: &mut Migration) -> Result<bool, Error> {
+        let Some(link) = self.core.links.get_mut(job.link) else { return Ok(false) };
+        let mut input = core::mem::take(&mut link.input);
+        let mut used = 0;
+        let mut more = true;
+        for _ in 0..ANSWERS_PER_STEP {
+            let rest = &input[used..];
+            let end = rest.iter().position(|b| *b == b'\n').filter(|_| job.preface + job.pending.len() > 0);
+            let Some(end) = end else {
+                more = false;
+                break;
+            };
+            let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+            used += end + 1;
+            if job.preface > 0 {
+                job.preface_answered(line);
+            } else if let Some(at) = job.key_answered(line)
+                && !job.order.copy
+            {
+                self.remove_migrated(job, at);
+            }
+        }
+        if used == 0 && input.len() >= INPUT_KEPT {
+            return Err(READING);
+        }
+        input.drain(..used);
+        if let Some(link) = self.core.links.get_mut(job.link) {
+            link.input = input;
+        }
+        Ok(more)
+    }
+
+    /// Removes a key that the other server has.
+    fn remove_migrated(&mut self, job: &Migration, at: usize) {
+        let key = &*job.order.keys[at];
+        self.keyspace.tracking.author = job.tracks.then_some(job.client);
+        let mut keys = self.keyspace.keys(job.order.db);
+        keys.remove(key);
+        keys.modified(key);
+        keys.notify(event::GENERIC, "del", key);
+        keys.logged(&[b"DEL", key]);
+        self.keyspace.tracking.author = None;
+    }
+
+    /// Answers, and lets those go on who waited.
+    fn end_migration(&mut self, job: &Migration, result: Result<(), Error>) {
+        let fate = if result.is_ok() { Fate::CloseAfterOutput } else { Fate::Abort };
+        self.core.links.close(job.link, fate);
+        self.core.pause.migrating = false;
+        if let Err(e) = &result {
+            self.core.stats.error(e.code());
+            let entry = self.core.index.find(b"migrate");
+            if let Some(s) = entry.and_then(|entry| self.core.stats.commands.get_mut(entry.number)) {
+                s.failed += 1;
+            }
+        }
+        self.answer_waiting(job.client, |_, reply| match result {
+            Ok(()) => reply.ok(),
+            Err(e) => reply.error(&e),
+        });
+        self.release_held();
+    }
+}
