@@ -212,6 +212,7 @@ impl Server {
         }
         if !job.begun {
             job.begin(Reply { out: &mut link.out, resp3: false });
+            self.core.links.list(job.link);
         }
         let more_keys = match self.send_keys(job) {
             Ok(more) => more,
@@ -221,7 +222,6 @@ impl Server {
             Ok(more) => more,
             Err(e) => return job.end(Err(e)),
         };
-        self.core.links.list(job.link);
         if job.is_complete() {
             return job.end(Ok(()));
         }
@@ -253,12 +253,14 @@ impl Server {
         let now_ms = self.keyspace.now_ms;
         let Some(link) = self.core.links.get_mut(job.link) else { return Ok(false) };
         let mut to = Reply { out: &mut link.out, resp3: false };
+        let mut queued = false;
         for _ in 0..KEYS_PER_STEP {
             if to.out.len() >= QUEUED {
-                return Ok(false);
+                break;
             }
-            let Some(key) = job.order.keys.get(job.next) else { return Ok(false) };
+            let Some(key) = job.order.keys.get(job.next) else { break };
             job.next += 1;
+            queued = true;
             let mut keys = self.keyspace.keys(job.order.db);
             // Its time has come since.
             let Some(item) = keys.peek(key) else { continue };
@@ -278,7 +280,11 @@ impl Server {
                 return Err(Error::OutOfMemory);
             }
         }
-        Ok(true)
+        let more = to.out.len() < QUEUED && job.next < job.order.keys.len();
+        if queued {
+            self.core.links.list(job.link);
+        }
+        Ok(more)
     }
 
     /// Reads some answers, and removes the keys that they acknowledge. Returns whether there may be more.
@@ -310,6 +316,10 @@ impl Server {
         input.drain(..used);
         if let Some(link) = self.core.links.get_mut(job.link) {
             link.input = input;
+        }
+        // There may be more where there was no room before.
+        if used > 0 {
+            self.core.links.list(job.link);
         }
         Ok(more)
     }

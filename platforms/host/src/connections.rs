@@ -1,5 +1,6 @@
 //! Sockets: what arrives is fed to the server, what the server has to say is sent.
 
+use crate::links::Links;
 use barium_kvstore::server::Server;
 use barium_kvstore::session::{ClientId, Endpoint, Fate};
 use mio::net::{TcpListener, TcpStream};
@@ -10,6 +11,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 const LISTENER: Token = Token(usize::MAX);
+/// Tokens from here on are links.
+pub const LINKS: usize = usize::MAX / 2;
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
 /// Most bytes read from one connection before the others have their turn.
@@ -36,6 +39,7 @@ pub struct Connections {
     /// Connections that had their turn and may have more to read.
     unfinished: Vec<usize>,
     buffer: Box<[u8]>,
+    links: Links,
 }
 
 impl Connections {
@@ -53,12 +57,14 @@ impl Connections {
             open: HashMap::new(),
             unfinished: Vec::new(),
             buffer: vec![0; READ].into_boxed_slice(),
+            links: Links::default(),
         })
     }
 
     /// Waits for something to happen.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = if self.unfinished.is_empty() { timeout } else { Some(Duration::ZERO) };
+        let timeout = timeout.into_iter().chain(self.links.patience()).min();
         match self.poll.poll(&mut self.events, timeout) {
             Err(e) if e.kind() == ErrorKind::Interrupted => Ok(()),
             other => other,
@@ -75,6 +81,10 @@ impl Connections {
                 continue;
             }
             let token = event.token().0;
+            if token >= LINKS {
+                self.links.note(token - LINKS, event);
+                continue;
+            }
             if let Some(c) = self.open.get_mut(&token) {
                 c.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
                 if !tokens.contains(&token) {
@@ -91,9 +101,9 @@ impl Connections {
         self.serve_ready(server);
     }
 
-    /// Serves the connections that the server names; whether there were any.
+    /// Serves the connections and links that the server names; whether there were any.
     pub fn serve_ready(&mut self, server: &mut Server) -> bool {
-        let mut any = false;
+        let mut any = self.links.serve(server, self.poll.registry(), &mut self.buffer);
         while let Some(id) = server.next_ready() {
             any = true;
             let token = id.slot as usize;

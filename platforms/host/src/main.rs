@@ -3,6 +3,7 @@
 //! usage: `barium-host [--port 5555] [--bind 127.0.0.1] [--seed N] [--PARAMETER VALUE]...`, with Redis's parameter names.
 
 mod connections;
+mod links;
 mod machine;
 
 use barium_heap::host::ProcessHeap;

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use barium_kernel::drivers::Net;
 use barium_kernel::{clock, memory};
 use barium_kvstore::core::ServerEvent;
+use barium_kvstore::links::{LinkError, LinkId, LinkRequest};
 use barium_kvstore::server::{Refused, Server};
 use barium_kvstore::session::{self, ClientId};
-use barium_net::{ConnId, Endpoint, Fate, Service, Stack};
+use barium_net::{ConnId, Dial, DialError, Endpoint, Fate, Service, Stack};
 
 use crate::start::Banner;
 use crate::worker::Program;
@@ -22,6 +23,8 @@ const COUNT_EVERY_NS: u64 = 10_000_000;
 #[derive(Clone, Copy)]
 enum Peer {
     Session(ClientId),
+    /// A connection that the engine has opened.
+    Link(LinkId),
     /// Told [`TOO_MANY`], of which so many bytes were sent.
     Refused(usize),
 }
@@ -39,6 +42,8 @@ pub struct Engine {
     peers: Vec<Option<Slot>>,
     /// By the session's slot.
     conns: Vec<Option<ConnId>>,
+    /// By the link's slot, which is its ticket too: the link, and its connection once that is there.
+    links: Vec<Option<(LinkId, Option<ConnId>)>>,
     /// A session that became ready outside the stack's turn.
     woken: Option<ConnId>,
     /// When the engine is next needed, in ns since boot; 0 is at once.
@@ -57,6 +62,7 @@ impl Engine {
             server,
             peers: Vec::new(),
             conns: Vec::new(),
+            links: Vec::new(),
             woken: None,
             deadline_ns: None,
             held_limit,
@@ -106,8 +112,40 @@ impl Engine {
         self.server.set_network(&counters);
     }
 
-    /// The next connection whose session has something to say.
+    fn link(&self, conn: ConnId) -> Option<LinkId> {
+        match *self.peers.get(conn.slot as usize)? {
+            Some(Slot { generation, peer: Peer::Link(id) }) if generation == conn.generation => Some(id),
+            _ => None,
+        }
+    }
+
+    fn set_peer(&mut self, conn: ConnId, peer: Peer) {
+        let slot = conn.slot as usize;
+        if self.peers.len() <= slot {
+            self.peers.resize(slot + 1, None);
+        }
+        self.peers[slot] = Some(Slot { generation: conn.generation, peer });
+    }
+
+    /// The next connection whose link has something to say.
+    #[cold]
+    fn ready_link(&mut self) -> Option<ConnId> {
+        while let Some(id) = self.server.next_ready_link() {
+            let conn = self.links.get(id.slot as usize).copied().flatten().filter(|link| link.0 == id);
+            if let Some((_, Some(conn))) = conn {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
+    /// The next connection whose session or link has something to say.
     fn ready(&mut self) -> Option<ConnId> {
+        if self.server.has_link_work()
+            && let Some(conn) = self.ready_link()
+        {
+            return Some(conn);
+        }
         while let Some(id) = self.server.next_ready() {
             let conn = self.conns.get(id.slot as usize).copied().flatten();
             if let Some(conn) = conn
@@ -137,22 +175,23 @@ impl Service for Engine {
             Err(Refused::TooManyClients) => Peer::Refused(0),
             Err(Refused::OutOfMemory) => return false,
         };
-        let slot = conn.slot as usize;
-        if self.peers.len() <= slot {
-            self.peers.resize(slot + 1, None);
-        }
-        self.peers[slot] = Some(Slot { generation: conn.generation, peer });
+        self.set_peer(conn, peer);
         true
     }
 
     #[inline]
     fn received(&mut self, conn: ConnId, bytes: &[u8]) -> usize {
-        self.session(conn).map_or(bytes.len(), |id| self.server.feed(id, bytes))
+        if let Some(id) = self.session(conn) {
+            return self.server.feed(id, bytes);
+        }
+        self.link(conn).map_or(bytes.len(), |id| self.server.link_received(id, bytes))
     }
 
     fn peer_finished(&mut self, conn: ConnId) {
         if let Some(id) = self.session(conn) {
             self.server.peer_finished(id);
+        } else if let Some(id) = self.link(conn) {
+            self.server.link_finished(id);
         }
     }
 
@@ -161,8 +200,9 @@ impl Service for Engine {
         if let Some(id) = self.session(conn) {
             return self.server.output(id);
         }
-        match self.peer(conn) {
-            Some(Peer::Refused(sent)) => TOO_MANY.get(*sent..).unwrap_or_default(),
+        match self.peer(conn).copied() {
+            Some(Peer::Refused(sent)) => TOO_MANY.get(sent..).unwrap_or_default(),
+            Some(Peer::Link(id)) => self.server.link_output(id),
             _ => &[],
         }
     }
@@ -170,16 +210,22 @@ impl Service for Engine {
     #[inline]
     fn sent(&mut self, conn: ConnId, n: usize) {
         if let Some(id) = self.session(conn) {
-            self.server.sent(id, n);
-        } else if let Some(Peer::Refused(sent)) = self.peer(conn) {
-            *sent += n;
+            return self.server.sent(id, n);
+        }
+        match self.peer(conn) {
+            Some(Peer::Refused(sent)) => *sent += n,
+            Some(&mut Peer::Link(id)) => self.server.link_sent(id, n),
+            _ => {}
         }
     }
 
     #[inline]
     fn fate(&self, conn: ConnId) -> Fate {
-        let Some(id) = self.session(conn) else { return Fate::CloseAfterOutput };
-        match self.server.fate(id) {
+        let fate = match self.session(conn) {
+            Some(id) => self.server.fate(id),
+            None => self.link(conn).map_or(session::Fate::CloseAfterOutput, |id| self.server.link_fate(id)),
+        };
+        match fate {
             session::Fate::Open => Fate::Open,
             session::Fate::CloseAfterOutput => Fate::CloseAfterOutput,
             session::Fate::Abort => Fate::Abort,
@@ -190,6 +236,9 @@ impl Service for Engine {
         if let Some(id) = self.session(conn) {
             self.server.disconnect(id);
             self.set_conn(id, None);
+        } else if let Some(id) = self.link(conn) {
+            self.links[id.slot as usize] = None;
+            self.server.link_closed(id);
         }
         if let Some(slot) = self.peers.get_mut(conn.slot as usize)
             && slot.is_some_and(|slot| slot.generation == conn.generation)
@@ -206,6 +255,41 @@ impl Service for Engine {
             self.server.feed(id, &[]);
         }
         Some(conn)
+    }
+
+    #[inline]
+    fn next_dial(&mut self) -> Option<Dial> {
+        if !self.server.has_link_work() {
+            return None;
+        }
+        let LinkRequest { id, to, timeout_us } = self.server.next_link()?;
+        let slot = id.slot as usize;
+        if self.links.len() <= slot {
+            self.links.resize(slot + 1, None);
+        }
+        self.links[slot] = Some((id, None));
+        Some(Dial { ticket: id.slot, to: Endpoint { addr: to.addr, port: to.port }, timeout_us })
+    }
+
+    fn dialed(&mut self, ticket: u32, conn: ConnId, _local: Endpoint) -> bool {
+        let Some(Some((id, of))) = self.links.get_mut(ticket as usize) else { return false };
+        let id = *id;
+        *of = Some(conn);
+        if !self.server.link_opened(id) {
+            self.links[ticket as usize] = None;
+            return false;
+        }
+        self.set_peer(conn, Peer::Link(id));
+        true
+    }
+
+    fn dial_failed(&mut self, ticket: u32, why: DialError) {
+        let Some((id, _)) = self.links.get_mut(ticket as usize).and_then(Option::take) else { return };
+        let why = match why {
+            DialError::Refused | DialError::TimedOut => LinkError::Refused,
+            _ => LinkError::Unreachable,
+        };
+        self.server.link_failed(id, why);
     }
 }
 
@@ -232,7 +316,7 @@ impl Program for Engine {
             self.woken = self.ready();
         }
         self.deadline_ns = match next_us {
-            _ if self.woken.is_some() => Some(0),
+            _ if self.woken.is_some() || self.server.has_link_work() => Some(0),
             u64::MAX => None,
             us => Some(us.saturating_mul(1000)),
         };
