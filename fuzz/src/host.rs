@@ -1,5 +1,6 @@
 //! An engine with sessions and no network, under a heap that ends where the guest's would.
 
+use barium_kvstore::links::LinkError;
 use barium_kvstore::machine::{Identity, Machine};
 use barium_kvstore::rdb::crc64::crc64;
 use barium_kvstore::rdb::load::{self, Limits, Loaded};
@@ -253,6 +254,10 @@ impl Host {
         for _turn in 0..100_000 {
             let wake_us = self.server.tick();
             let mut any = false;
+            while let Some(link) = self.server.next_link() {
+                any = true;
+                self.server.link_failed(link.id, LinkError::Refused);
+            }
             while let Some(id) = self.server.next_ready() {
                 any = true;
                 if let Some(n) = self.sessions.iter().position(|s| s.id == id) {

@@ -192,3 +192,244 @@ fn migrate(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::links::{LinkError, LinkId};
+    use crate::session::{ClientId, Endpoint, Fate};
+    use crate::testing::Bench;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    /// Takes the request for a link, and opens it.
+    fn answer(bench: &mut Bench) -> LinkId {
+        let request = bench.server().next_link().expect("a link is wanted");
+        assert_eq!(request.to, Endpoint { addr: [10, 0, 0, 2], port: 6379 });
+        assert!(bench.server().link_opened(request.id));
+        bench.pass_ms(0);
+        request.id
+    }
+
+    /// What was sent over a link since it was last looked: the words of the commands, payloads left out.
+    fn heard(bench: &mut Bench, link: LinkId) -> String {
+        let mut raw = Vec::new();
+        loop {
+            let piece = bench.server().link_output(link).to_vec();
+            if piece.is_empty() {
+                break;
+            }
+            bench.server().link_sent(link, piece.len());
+            raw.extend(piece);
+        }
+        let text = String::from_utf8_lossy(&raw).into_owned();
+        let words = text.split("\r\n").filter(|w| !w.starts_with(['*', '$']) && !w.contains('\0'));
+        words.collect::<Vec<_>>().join(" ").trim().to_string()
+    }
+
+    fn say(bench: &mut Bench, link: LinkId, text: &str) {
+        assert_eq!(bench.server().link_received(link, text.as_bytes()), text.len());
+        bench.pass_ms(0);
+    }
+
+    fn two(config: &[(&str, &str)]) -> (Bench, ClientId, ClientId) {
+        let mut bench = Bench::new(config);
+        let (a, b) = (bench.client(), bench.client());
+        bench.run(a, "MSET a 1 b 2 c 3");
+        bench.run(a, "PEXPIRE b 5000");
+        (bench, a, b)
+    }
+
+    #[test]
+    fn keys_that_are_acknowledged_go_and_writes_wait_for_it() {
+        let (mut bench, c, other) = two(&[("notify-keyspace-events", "Eg")]);
+        bench.run(other, "SUBSCRIBE __keyevent@0__:del");
+        let writer = bench.client();
+        assert_eq!(bench.run(writer, "MULTI"), "OK");
+        assert_eq!(bench.run(writer, "INCR a"), "QUEUED");
+        let reader = bench.client();
+        assert_eq!(bench.run(c, "MIGRATE 10.0.2.2 6379 x 7 500"), "NOKEY");
+        assert_eq!(bench.run(c, "MIGRATE 10.0.0.2 6379 '' 7 500 AUTH2 me pw REPLACE KEYS a x b"), "");
+        let link = answer(&mut bench);
+        assert_eq!(heard(&mut bench, link), "AUTH me pw SELECT 7 RESTORE a 0 REPLACE RESTORE b 5000 REPLACE");
+        // Reads go on, writes wait, alone or in a transaction.
+        assert_eq!(bench.run(reader, "GET a"), "1");
+        assert_eq!(bench.run(writer, "EXEC"), "");
+        say(&mut bench, link, "+OK\r\n+OK\r\n+O");
+        assert_eq!((bench.read(c), bench.read(writer)), (String::new(), String::new()));
+        assert_eq!(bench.server().link_fate(link), Fate::Open);
+        say(&mut bench, link, "K\r\n+OK\r\n");
+        assert_eq!(bench.read(c), "OK");
+        assert_eq!(bench.read(writer), "[1]", "counted from nothing");
+        assert_eq!(bench.server().link_fate(link), Fate::CloseAfterOutput);
+        assert_eq!(bench.read(other), "[message __keyevent@0__:del a] [message __keyevent@0__:del b]");
+        assert_eq!(bench.run(c, "EXISTS a b c"), "2");
+    }
+
+    #[test]
+    fn what_the_other_server_refuses_stays() {
+        let (mut bench, c, _) = two(&[]);
+        let migrate = "MIGRATE 10.0.0.2 6379 '' 0 500 KEYS a b c";
+        bench.run(c, migrate);
+        let link = answer(&mut bench);
+        say(&mut bench, link, "+OK\r\n+OK\r\n-BUSYKEY there\r\n+OK\r\n");
+        assert_eq!(bench.read(c), "-ERR Target instance replied with error: BUSYKEY there");
+        assert_eq!(
+            (bench.run(c, "EXISTS a"), bench.run(c, "EXISTS b"), bench.run(c, "EXISTS c")),
+            ("0".into(), "1".into(), "0".into())
+        );
+        // A wrong database: whatever is said of the keys, they are not where they should be.
+        bench.run(c, migrate);
+        let link = answer(&mut bench);
+        say(&mut bench, link, "-ERR no such db\r\n+OK\r\n");
+        assert_eq!(bench.read(c), "-ERR Target instance replied with error: ERR no such db");
+        assert_eq!(bench.run(c, "EXISTS b"), "1");
+        // COPY.
+        bench.run(c, "MIGRATE 10.0.0.2 6379 b 0 500 COPY");
+        let link = answer(&mut bench);
+        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        assert_eq!((bench.read(c), bench.run(c, "EXISTS b")), ("OK".into(), "1".into()));
+    }
+
+    #[test]
+    fn a_link_that_breaks_is_tried_again_while_nothing_was_answered() {
+        let (mut bench, c, _) = two(&[]);
+        let migrate = "MIGRATE 10.0.0.2 6379 '' 0 500 KEYS a b";
+        bench.run(c, migrate);
+        for _ in 0..2 {
+            let link = answer(&mut bench);
+            heard(&mut bench, link);
+            say(&mut bench, link, "+OK\r\n");
+            bench.server().link_closed(link);
+            bench.pass_ms(0);
+        }
+        assert_eq!(bench.read(c), "-IOERR error or timeout reading to target instance");
+        assert!(bench.server().next_link().is_none());
+        bench.run(c, migrate);
+        let link = answer(&mut bench);
+        heard(&mut bench, link);
+        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        bench.server().link_finished(link);
+        bench.pass_ms(0);
+        assert_eq!(bench.read(c), "-IOERR error or timeout reading to target instance");
+        assert_eq!(bench.run(c, "EXISTS a b"), "1");
+    }
+
+    #[test]
+    fn time_runs_out_only_without_progress() {
+        let (mut bench, c, _) = two(&[]);
+        for (dialled, error) in [(false, "writing"), (true, "reading")] {
+            bench.run(c, "MIGRATE 10.0.0.2 6379 '' 0 500 KEYS a b");
+            let request = bench.server().next_link().expect("a link is wanted");
+            assert_eq!(request.timeout_us, 500_000);
+            if dialled {
+                bench.pass_ms(400);
+                bench.server().link_opened(request.id);
+                bench.pass_ms(400);
+                heard(&mut bench, request.id);
+                bench.pass_ms(400);
+                say(&mut bench, request.id, "+OK\r\n");
+            }
+            bench.pass_ms(499);
+            assert_eq!(bench.read(c), "");
+            bench.pass_ms(1);
+            assert_eq!(bench.read(c), format!("-IOERR error or timeout {error} to target instance"));
+            // It comes too late.
+            assert!(dialled || !bench.server().link_opened(request.id));
+        }
+        for (why, error) in
+            [(LinkError::Refused, "writing to target instance"), (LinkError::Unreachable, "connecting to the client")]
+        {
+            bench.run(c, "MIGRATE 10.0.0.2 6379 a 0 0");
+            let request = bench.server().next_link().expect("a link is wanted");
+            assert_eq!(request.timeout_us, 1_000_000);
+            bench.server().link_failed(request.id, why);
+            bench.pass_ms(0);
+            assert_eq!(bench.read(c), format!("-IOERR error or timeout {error}"));
+        }
+        assert_eq!(bench.run(c, "EXISTS a b"), "2");
+    }
+
+    #[test]
+    fn many_keys_go_in_steps() {
+        let mut bench = Bench::new(&[]);
+        let c = bench.client();
+        let other = bench.client();
+        let mut words = String::from("MIGRATE 10.0.0.2 6379 '' 0 500 KEYS");
+        for n in 0..5_000 {
+            bench.run(c, &format!("SET key:{n} {}", "v".repeat(100)));
+            words.push_str(&format!(" key:{n}"));
+        }
+        bench.run(c, &words);
+        let link = answer(&mut bench);
+        let mut sent = 0;
+        say(&mut bench, link, "+OK\r\n");
+        for _ in 0..100 {
+            let now = heard(&mut bench, link).matches("RESTORE").count();
+            assert!(now <= 512, "{now} in one step");
+            sent += now;
+            let before: usize = bench.run(other, "DBSIZE").parse().unwrap();
+            say(&mut bench, link, &"+OK\r\n".repeat(now));
+            let after: usize = bench.run(other, "DBSIZE").parse().unwrap();
+            assert!(before - after <= 1_024, "{before} {after}");
+        }
+        assert_eq!(sent, 5_000);
+        bench.pass_ms(0);
+        assert_eq!(bench.read(c), "OK");
+        assert_eq!(bench.run(c, "DBSIZE"), "0");
+    }
+
+    #[test]
+    fn a_client_that_goes_leaves_the_work_and_the_next_waits_its_turn() {
+        let (mut bench, c, other) = two(&[]);
+        bench.run(c, "MIGRATE 10.0.0.2 6379 a 0 500");
+        assert_eq!(bench.run(other, "MIGRATE 10.0.0.2 6379 b 0 500"), "");
+        let link = answer(&mut bench);
+        assert!(bench.server().next_link().is_none());
+        bench.server().disconnect(c);
+        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        let link = answer(&mut bench);
+        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        assert_eq!(bench.read(other), "OK");
+        assert_eq!(bench.run(other, "EXISTS a b"), "0");
+    }
+
+    #[test]
+    fn arguments_are_read_as_redis_reads_them() {
+        let (mut bench, c, _) = two(&[]);
+        for (words, reply) in [
+            ("h 1 a 0 5 FOO", "-ERR syntax error"),
+            ("h 1 a 0 5 AUTH", "-ERR syntax error"),
+            ("h 1 a 0 5 AUTH2 u", "-ERR syntax error"),
+            ("h 1 a 0 x AUTH", "-ERR syntax error"),
+            ("h 1 x 0 x", "-ERR value is not an integer or out of range"),
+            ("h 1 x x 5", "-ERR value is not an integer or out of range"),
+            ("h 1 '' 0 5 KEYS", "NOKEY"),
+            (
+                "h 1 a 0 5 COPY KEYS b",
+                "-ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
+            ),
+            ("h 1 a 0 5", "-IOERR error or timeout connecting to the client"),
+            ("10.0.0.256 1 a 0 5", "-IOERR error or timeout connecting to the client"),
+            ("10.0.0.2 -1 a 0 5", "-IOERR error or timeout connecting to the client"),
+        ] {
+            assert_eq!(bench.run(c, &format!("MIGRATE {words}")), reply, "{words}");
+        }
+        for (words, keys) in [
+            ("h p k 0 5", "[k]"),
+            ("h p '' 0 5", "[]"),
+            ("h p '' 0 5 KEYS a b", "[a b]"),
+            ("h p '' 0 5 AUTH keys keys a KEYS", "[a KEYS]"),
+            ("h p '' 0 5 AUTH2 keys keys KEYS a", "[a]"),
+            ("h p '' 0 5 AUTH x KEYS", "[]"),
+            ("h p k 0 5 KEYS a", "-ERR Invalid arguments specified for command"),
+        ] {
+            assert_eq!(bench.run(c, &format!("COMMAND GETKEYS MIGRATE {words}")), keys, "{words}");
+        }
+        bench.run(c, "MULTI");
+        bench.run(c, "MIGRATE 10.0.0.2 1 a 0 5");
+        let reply = "[-ERR MIGRATE cannot wait for another server inside a transaction]";
+        assert_eq!(bench.run(c, "EXEC"), reply);
+        assert!(bench.server().next_link().is_none());
+    }
+}
