@@ -35,6 +35,31 @@ pub fn probe_net(machine: &Machine, wanted: usize) -> Vec<Box<Net>> {
     opened.unwrap_or_default()
 }
 
+/// Writes to memory that a device shares before it come before those after it, as the device sees them.
+#[inline]
+pub fn device_write_fence() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction only orders memory accesses; the compiler moves none over it.
+    unsafe {
+        core::arch::asm!("dmb oshst", options(nostack, preserves_flags))
+    };
+    // x86 orders writes among themselves: only the compiler is told.
+    #[cfg(not(target_arch = "aarch64"))]
+    core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+}
+
+/// Reads of memory that a device shares before it come before those after it.
+#[inline]
+pub fn device_read_fence() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction only orders memory accesses; the compiler moves none over it.
+    unsafe {
+        core::arch::asm!("dmb oshld", options(nostack, preserves_flags))
+    };
+    #[cfg(not(target_arch = "aarch64"))]
+    core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+}
+
 /// Accesses of memory that a device shares before it come before those after it, as the device sees them. On aarch64 the
 /// language's own fences reach as far as the CPUs do, the inner shareable domain, and devices may lie outside.
 #[inline]

@@ -60,6 +60,27 @@ pub trait Nic {
         self.transmit(len, fill)
     }
 
+    /// Largest frame, headers included, that the device cuts into segments (TCP over IPv4); 0 where it cuts none. Such a
+    /// device [completes checksums](Nic::completes_checksums) too.
+    fn max_large(&self) -> usize {
+        0
+    }
+
+    /// A buffer of [`max_large`](Nic::max_large) bytes, in which a large frame is composed; it holds old data. It stays the
+    /// same, with what was written into it, until [`transmit_large`](Nic::transmit_large) takes it. `None` while all are
+    /// on their way.
+    fn large(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// Queues the first `len` bytes of [`large`](Nic::large): a frame as for [`transmit_tcp`](Nic::transmit_tcp) that begins
+    /// with `headers` bytes of headers and whose payload the device cuts into segments of `mss` bytes, each with those
+    /// headers and checksums of its own. Lengths in the headers, and the sum of the pseudo-header, are those of the whole.
+    /// Returns false, having queued nothing, where there is no such buffer or the lengths make no sense.
+    fn transmit_large(&mut self, _len: usize, _headers: usize, _mss: usize) -> bool {
+        false
+    }
+
     /// Whether [`transmit`](Nic::transmit) of a full-size frame would be accepted now.
     fn can_transmit(&mut self) -> bool;
 

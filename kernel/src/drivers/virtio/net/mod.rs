@@ -25,7 +25,10 @@ mod device {
 
     use super::super::KernelHal;
     use super::super::pci::{VENDOR, VirtioPci};
-    use super::rings::{Doorbell, Frame, MAX_FRAME, PAIR_BYTES, RxRing, TxRing};
+    use super::rings::{
+        Dma, Doorbell, Frame, LARGE_STRIDE, MAX_FRAME, MAX_LARGE, MAX_LARGE_BUFFERS, Offload, PAIR_BYTES, Register,
+        RxRing, SetupError, TxRing,
+    };
     use crate::pci::Device;
     use crate::{clock, cpu, entropy, memory};
 
@@ -35,6 +38,7 @@ mod device {
         pub const GUEST_CSUM: u64 = 1 << 1;
         pub const MTU: u64 = 1 << 3;
         pub const MAC: u64 = 1 << 5;
+        pub const HOST_TSO4: u64 = 1 << 11;
         pub const STATUS: u64 = 1 << 16;
         pub const CTRL_VQ: u64 = 1 << 17;
         pub const MQ: u64 = 1 << 22;
@@ -64,6 +68,19 @@ mod device {
     const MAX_PAIRS: usize = 16;
     /// Of the memory, one part in so many at most goes into the buffers of the pairs behind the first.
     const MEMORY_SHARE: usize = 16;
+
+    /// Of the memory, one part in so many at most goes into a pair's buffers for large frames.
+    const LARGE_SHARE: usize = 128;
+
+    /// Rings and buffers are the kernel's frames, not cleared: the device reads what was written, and writes before it is read.
+    struct Frames;
+
+    // SAFETY: frames that were taken from the heap and are never given back.
+    unsafe impl Dma for Frames {
+        fn allocate(len: usize) -> Option<(u64, NonNull<u8>)> {
+            memory::allocate_dma(len, virtio_drivers::PAGE_SIZE)
+        }
+    }
 
     /// What the handlers of a pair and its driver share; never freed, for handlers stay registered.
     struct Shared {
@@ -133,8 +150,8 @@ mod device {
 
     /// A queue pair of a running device.
     pub struct VirtioNet {
-        rx: RxRing<KernelHal>,
-        tx: TxRing<KernelHal>,
+        rx: RxRing<Frames>,
+        tx: TxRing<Frames>,
         /// In the first pair.
         control: Option<Control>,
         shared: &'static Shared,
@@ -143,6 +160,7 @@ mod device {
         mac: [u8; 6],
         mtu: u16,
         completes_checksums: bool,
+        segments: bool,
         interrupts: &'static str,
         counters: Counters,
     }
@@ -154,6 +172,11 @@ mod device {
     type Refusal = &'static str;
 
     fn failed(error: virtio_drivers::Error) -> Refusal {
+        log::error!("virtio-net: {error}");
+        "no answers from the device"
+    }
+
+    fn no_queue(error: SetupError) -> Refusal {
         log::error!("virtio-net: {error}");
         "no queues"
     }
@@ -186,6 +209,10 @@ mod device {
             }
             // Checksums: for frames from and to the same host nobody need compute them at all.
             let mut features = feature::CSUM | feature::GUEST_CSUM;
+            // A packet is cut up where its checksums are completed.
+            if offered & feature::CSUM != 0 {
+                features |= feature::HOST_TSO4;
+            }
             features |= feature::MAC | feature::STATUS | feature::VERSION_1 | feature::ACCESS_PLATFORM;
             // Accepting the MTU would oblige us to receive packets as large as it is, and the buffers end at 1500.
             let mtu = pci.transport.read_config_space::<u16>(config::MTU).unwrap_or(0);
@@ -233,18 +260,22 @@ mod device {
                 local_mac()
             };
             let link_up: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(true)));
+            let segments = accepted & feature::HOST_TSO4 != 0;
+            let large = if segments { large_buffers() } else { 0 };
             let mut pairs = Vec::new();
             for (index, shared) in shared.iter().enumerate() {
                 let (receive, transmit) = (2 * index as u16, 2 * index as u16 + 1);
                 let doorbell = |pci: &VirtioPci, queue| {
                     // SAFETY: the register is this queue's doorbell, mapped for good.
-                    pci.doorbell(queue).map(|register| unsafe { Doorbell::new(register, queue) }).ok_or("no doorbell")
+                    pci.doorbell(queue)
+                        .map(|bell| unsafe { Doorbell::new(Register::Half(bell), queue) })
+                        .ok_or("no doorbell")
                 };
                 let bell = doorbell(&pci, receive)?;
                 let vouches = accepted & feature::GUEST_CSUM != 0;
-                let rx = RxRing::new(&mut pci.transport, receive, bell, vouches).map_err(failed)?;
+                let rx = RxRing::new(&mut pci.transport, receive, bell, vouches).map_err(no_queue)?;
                 let bell = doorbell(&pci, transmit)?;
-                let tx = TxRing::new(&mut pci.transport, transmit, bell).map_err(failed)?;
+                let tx = TxRing::new(&mut pci.transport, transmit, bell, large).map_err(no_queue)?;
                 pairs.push(Box::new(Self {
                     rx,
                     tx,
@@ -254,6 +285,7 @@ mod device {
                     mac,
                     mtu: if accepted & feature::MTU != 0 { mtu } else { MAX_MTU },
                     completes_checksums: accepted & feature::CSUM != 0,
+                    segments,
                     interrupts,
                     counters: Counters::default(),
                 }));
@@ -369,6 +401,11 @@ mod device {
         (1 + memory::stats().total / MEMORY_SHARE / PAIR_BYTES).min(MAX_PAIRS)
     }
 
+    /// How many buffers for large frames a pair gets.
+    fn large_buffers() -> usize {
+        (memory::stats().total / LARGE_SHARE / LARGE_STRIDE).min(MAX_LARGE_BUFFERS)
+    }
+
     /// Commands of the control queue (5.1.6.5).
     type ControlQueue = VirtQueue<KernelHal, 2>;
 
@@ -455,8 +492,30 @@ mod device {
 
         #[inline]
         fn transmit_tcp<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-            let sent = self.tx.transmit_with(len, self.completes_checksums, fill);
+            let offload = if self.completes_checksums { Offload::Checksum } else { Offload::None };
+            let sent = self.tx.transmit_with(len, offload, fill);
             self.count_sent(len, sent)
+        }
+
+        fn max_large(&self) -> usize {
+            if self.segments { MAX_LARGE } else { 0 }
+        }
+
+        #[inline]
+        fn large(&mut self) -> Option<&mut [u8]> {
+            self.tx.large()
+        }
+
+        fn transmit_large(&mut self, len: usize, headers: usize, mss: usize) -> bool {
+            let offload = match (u16::try_from(headers), u16::try_from(mss)) {
+                (Ok(headers), Ok(mss)) if len > usize::from(headers) + usize::from(mss) => {
+                    Offload::Segment { headers, mss }
+                }
+                _ if len <= MAX_FRAME => Offload::Checksum,
+                _ => return false,
+            };
+            let sent = self.tx.transmit_large(len, offload).then_some(());
+            self.count_sent(len, sent).is_some()
         }
 
         #[inline]

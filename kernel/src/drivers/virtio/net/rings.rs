@@ -1,17 +1,17 @@
 //! The receive and the transmit ring: fixed buffers, batches, and what the device is told when.
 //!
-//! `VirtQueue::should_notify` reads what the device wants without a fence between that and the store of the new index,
-//! which may lose the last doorbell; and its variant for event indices compares wrongly across a wrap and for batches. So the
-//! rings do without event indices and put the fence here.
+//! Each descriptor belongs to one buffer for good, so that offering a buffer writes one entry of the available ring. The index
+//! behind which the device looks is written once a batch, and the one that the device writes is read once a batch. (The queue
+//! type of `virtio-drivers` writes a descriptor, the index and a fence for every buffer, and reads what the device wants
+//! without the fence that keeps the last doorbell from being lost.)
 
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::Transport;
-use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE};
 
-use crate::drivers::device_fence;
+use crate::drivers::{device_fence, device_read_fence, device_write_fence};
 
 /// Descriptors of each ring, and its buffers.
 pub const RING: usize = 256;
@@ -19,21 +19,54 @@ pub const RING: usize = 256;
 /// Bytes of `virtio_net_hdr` (5.1.6) in front of each frame.
 const HEADER: usize = 12;
 
-/// Fields of `virtio_net_hdr`: offsets and flags.
+/// The words of `virtio_net_hdr`, little-endian (5.1.6.1): flags (low byte) and segmentation, length of the headers, payload
+/// of a segment, where the checksum begins, where it stands behind that, number of buffers.
+type Header = [u16; HEADER / 2];
+
+/// Values of the header's fields.
 mod header {
-    pub const FLAGS: usize = 0;
-    pub const CSUM_START: usize = 6;
-    pub const CSUM_OFFSET: usize = 8;
-    /// To send: complete the checksum of what lies from `CSUM_START` on, at `CSUM_OFFSET` in it. Received: that was not done,
-    /// for the frame never was on a wire.
-    pub const NEEDS_CSUM: u8 = 1;
+    /// To send: complete the checksum of what lies from the start on. Received: that was not done, for the frame never was
+    /// on a wire.
+    pub const NEEDS_CSUM: u16 = 1;
     /// Received: the checksum was found right.
-    pub const DATA_VALID: u8 = 2;
+    pub const DATA_VALID: u16 = 2;
+    /// To send, in the second byte: cut into segments of TCP over IPv4.
+    pub const TCP_V4: u16 = 1 << 8;
 }
 
 /// Where TCP begins in a frame without IP options, and its checksum in it.
 const TCP_AT: u16 = 34;
 const TCP_CHECKSUM_AT: u16 = 16;
+
+/// What the device is to do with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Nothing.
+    None,
+    /// Complete the TCP checksum of an IPv4 packet without options; takes `VIRTIO_NET_F_CSUM`.
+    Checksum,
+    /// That, and cut the packet into segments; takes `VIRTIO_NET_F_HOST_TSO4` too.
+    Segment {
+        /// Bytes of the headers, Ethernet's included.
+        headers: u16,
+        /// Bytes of payload in each segment.
+        mss: u16,
+    },
+}
+
+impl Offload {
+    #[inline]
+    fn header(self) -> Header {
+        let words = match self {
+            Self::None => [0; HEADER / 2],
+            Self::Checksum => [header::NEEDS_CSUM, 0, 0, TCP_AT, TCP_CHECKSUM_AT, 0],
+            Self::Segment { headers, mss } => {
+                [header::NEEDS_CSUM | header::TCP_V4, headers, mss, TCP_AT, TCP_CHECKSUM_AT, 0]
+            }
+        };
+        words.map(u16::to_le)
+    }
+}
 
 /// Largest frame without FCS: 1500 bytes of payload behind the Ethernet header.
 pub const MAX_FRAME: usize = 1514;
@@ -44,17 +77,43 @@ const MIN_FRAME: usize = 14;
 /// Distance between buffers.
 const STRIDE: usize = 2048;
 
-/// Memory of the buffers of a receive and a transmit ring.
+/// Memory of the buffers of a receive and a transmit ring, without those for large frames.
 pub const PAIR_BYTES: usize = 2 * RING * STRIDE;
 
 /// Where the virtio header begins in a buffer: so that the IP header behind Ethernet's lies at a multiple of 4.
 const OFFSET: usize = 2;
 
-const NO_SLOT: u16 = u16::MAX;
+/// Distance between buffers for large frames.
+pub const LARGE_STRIDE: usize = 32 << 10;
+
+/// Largest frame that the device cuts into segments.
+pub const MAX_LARGE: usize = LARGE_STRIDE - OFFSET - HEADER;
+
+/// Most buffers for large frames of a transmit ring; each takes the place of an ordinary one.
+pub const MAX_LARGE_BUFFERS: usize = 32;
+
+/// Memory for devices.
+///
+/// # Safety
+/// What [`allocate`](Self::allocate) returns is nobody else's, for good.
+pub unsafe trait Dma {
+    /// `len` bytes (whole pages), physically contiguous, at a page's beginning: the address that a device uses, and where they
+    /// are. They hold old data. `None` when there is no such memory.
+    fn allocate(len: usize) -> Option<(u64, NonNull<u8>)>;
+}
+
+/// The register of a doorbell: over PCI a half word, over MMIO a word.
+#[derive(Clone, Copy, Debug)]
+pub enum Register {
+    /// 4.1.4.4.
+    Half(NonNull<u16>),
+    /// 4.2.2, `QueueNotify`.
+    Word(NonNull<u32>),
+}
 
 /// Rings a queue's doorbell.
 pub struct Doorbell {
-    register: NonNull<u16>,
+    register: Register,
     queue: u16,
     /// How often it was rung.
     pub rung: u64,
@@ -65,13 +124,18 @@ impl Doorbell {
     ///
     /// # Safety
     /// `register` must be the queue's doorbell and stay mapped.
-    pub unsafe fn new(register: NonNull<u16>, queue: u16) -> Self {
+    pub unsafe fn new(register: Register, queue: u16) -> Self {
         Self { register, queue, rung: 0 }
     }
 
     fn ring(&mut self) {
         // SAFETY: `new`'s caller vouched for the register.
-        unsafe { self.register.write_volatile(self.queue) };
+        unsafe {
+            match self.register {
+                Register::Half(register) => register.write_volatile(self.queue),
+                Register::Word(register) => register.write_volatile(self.queue.into()),
+            }
+        }
         self.rung += 1;
     }
 }
@@ -79,33 +143,45 @@ impl Doorbell {
 // SAFETY: the register may be written from any CPU; the queue's owner alone writes it.
 unsafe impl Send for Doorbell {}
 
-/// `RING` buffers in memory that the device may access.
+/// Buffers of one size in memory that the device may access.
 struct Buffers {
+    physical: u64,
     start: NonNull<u8>,
+    count: usize,
+    stride: usize,
 }
 
 // SAFETY: the buffers belong to the ring, wherever it is driven.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    fn new<H: Hal>(direction: BufferDirection) -> Option<Self> {
-        let (physical, start) = H::dma_alloc(RING * STRIDE / PAGE_SIZE, direction);
-        (physical != 0).then_some(Self { start })
+    fn new<D: Dma>(count: usize, stride: usize) -> Result<Self, SetupError> {
+        if count == 0 {
+            return Ok(Self { physical: 0, start: NonNull::dangling(), count, stride });
+        }
+        let (physical, start) = D::allocate(count * stride).ok_or(SetupError::NoMemory)?;
+        Ok(Self { physical, start, count, stride })
     }
 
-    /// The virtio header and the frame of buffer `slot`, `len` bytes of frame.
-    fn whole(&self, slot: u16, len: usize) -> NonNull<[u8]> {
-        assert!(usize::from(slot) < RING && len <= MAX_FRAME);
-        // SAFETY: the slot's buffer lies within the allocation, and header and frame within the buffer.
-        let start = unsafe { self.start.add(usize::from(slot) * STRIDE + OFFSET) };
-        NonNull::slice_from_raw_parts(start, HEADER + len)
+    /// Where the device finds the virtio header of buffer `n`.
+    fn address(&self, n: usize) -> u64 {
+        self.physical + (n * self.stride + OFFSET) as u64
     }
 
-    /// The frame of buffer `slot`, `len` bytes.
-    fn frame(&self, slot: u16, len: usize) -> NonNull<[u8]> {
-        let whole = self.whole(slot, len).cast::<u8>();
+    /// The virtio header of buffer `n`.
+    #[inline]
+    fn header(&self, n: usize) -> NonNull<Header> {
+        assert!(n < self.count);
+        // SAFETY: the buffer lies within the allocation; its start is even, and so is the offset.
+        unsafe { self.start.add(n * self.stride + OFFSET) }.cast()
+    }
+
+    /// The frame of buffer `n`, `len` bytes.
+    #[inline]
+    fn frame(&self, n: usize, len: usize) -> NonNull<[u8]> {
+        assert!(len <= self.stride - OFFSET - HEADER);
         // SAFETY: the frame follows the header in the same buffer.
-        NonNull::slice_from_raw_parts(unsafe { whole.add(HEADER) }, len)
+        NonNull::slice_from_raw_parts(unsafe { self.header(n).cast::<u8>().add(HEADER) }, len)
     }
 }
 
@@ -140,65 +216,209 @@ impl DerefMut for Frame {
 }
 
 /// Why a ring could not be set up.
-pub type SetupError = virtio_drivers::Error;
-
-/// A queue, the buffer behind each of its descriptors, and what has to be told to the device.
-struct Ring<H: Hal> {
-    queue: VirtQueue<H, RING>,
-    buffers: Buffers,
-    /// Buffer of each descriptor that the device has; [`NO_SLOT`] for the others.
-    slot_of: [u16; RING],
-    doorbell: Doorbell,
-    /// Buffers were offered since the doorbell was last considered.
-    offered: bool,
-    /// The device named a buffer that it does not have: nothing it says can be relied on, the ring is closed.
-    broken: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetupError {
+    /// There is no memory for rings or buffers.
+    NoMemory,
+    /// The device has no such queue, one that is too short, or one that is in use.
+    NoQueue,
 }
 
-impl<H: Hal> Ring<H> {
-    fn new<T: Transport>(
-        transport: &mut T,
-        index: u16,
-        doorbell: Doorbell,
-        direction: BufferDirection,
-    ) -> Result<Self, SetupError> {
-        let mut queue = VirtQueue::new(transport, index, false, false)?;
-        queue.set_dev_notify(false);
-        let buffers = Buffers::new::<H>(direction).ok_or(SetupError::DmaError)?;
-        Ok(Self { queue, buffers, slot_of: [NO_SLOT; RING], doorbell, offered: false, broken: false })
+impl core::fmt::Display for SetupError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::NoMemory => "no memory for a queue",
+            Self::NoQueue => "a queue is missing or too short",
+        })
+    }
+}
+
+/// A descriptor (2.7.5).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Descriptor {
+    address: u64,
+    len: u32,
+    flags: u16,
+    next: u16,
+}
+
+/// Descriptor flag: the device writes to the buffer.
+const WRITE: u16 = 2;
+/// Flag of the available ring (2.7.6): no interrupts please. Of the used ring (2.7.8): no doorbells please.
+const SUPPRESS: u16 = 1;
+
+/// Descriptors, available and used ring in one piece of memory, each at a cache line of its own.
+const AVAILABLE_AT: usize = size_of::<Descriptor>() * RING;
+const USED_AT: usize = AVAILABLE_AT + 1024;
+const QUEUE_BYTES: usize = 8192;
+const _: () = assert!(AVAILABLE_AT + 6 + 2 * RING <= USED_AT && USED_AT + 6 + 8 * RING <= QUEUE_BYTES);
+
+/// Fields of both rings, in words of 16 bits: flags, index, then the entries.
+const FLAGS: usize = 0;
+const INDEX: usize = 1;
+const ENTRIES: usize = 2;
+
+/// A split virtqueue (2.7) whose descriptors name fixed buffers, and what has to be told to the device.
+struct Ring<D> {
+    descriptors: NonNull<Descriptor>,
+    available: NonNull<u16>,
+    used: NonNull<u16>,
+    /// Where the next buffer is offered, and up to where the device was told.
+    next: u16,
+    told: u16,
+    /// The next entry of the used ring, and up to where the device was seen to have come.
+    done: u16,
+    seen: u16,
+    /// Which buffers the device has.
+    given: [u64; RING / 64],
+    doorbell: Doorbell,
+    /// The device named a buffer that it does not have: nothing it says can be relied on, the ring is closed.
+    broken: bool,
+    _memory: PhantomData<fn() -> D>,
+}
+
+// SAFETY: the memory behind the pointers belongs to the ring, wherever it is driven.
+unsafe impl<D> Send for Ring<D> {}
+
+impl<D: Dma> Ring<D> {
+    fn new<T: Transport>(transport: &mut T, queue: u16, doorbell: Doorbell) -> Result<Self, SetupError> {
+        if transport.queue_used(queue) || (transport.max_queue_size(queue) as usize) < RING {
+            return Err(SetupError::NoQueue);
+        }
+        let (physical, start) = D::allocate(QUEUE_BYTES).ok_or(SetupError::NoMemory)?;
+        // SAFETY: the memory is ours and that long; the parts lie in it, each aligned for its type, as the start is at a
+        // page's beginning. Interrupts are not wanted yet.
+        let (available, used) = unsafe {
+            start.write_bytes(0, QUEUE_BYTES);
+            (start.add(AVAILABLE_AT).cast::<u16>(), start.add(USED_AT).cast::<u16>())
+        };
+        let ring = Self {
+            descriptors: start.cast(),
+            available,
+            used,
+            next: 0,
+            told: 0,
+            done: 0,
+            seen: 0,
+            given: [0; RING / 64],
+            doorbell,
+            broken: false,
+            _memory: PhantomData,
+        };
+        ring.disarm();
+        let at = |offset: usize| physical + offset as u64;
+        transport.queue_set(queue, RING as u32, at(0), at(AVAILABLE_AT), at(USED_AT));
+        Ok(ring)
     }
 
-    /// The next descriptor that the device is done with and its buffer.
-    fn done(&mut self) -> Option<(u16, u16)> {
-        if self.broken {
+    /// Says where the buffer of a slot is.
+    fn describe(&self, slot: usize, address: u64, len: usize, flags: u16) {
+        assert!(slot < RING);
+        let descriptor =
+            Descriptor { address: address.to_le(), len: (len as u32).to_le(), flags: flags.to_le(), next: 0 };
+        // SAFETY: the slot's descriptor lies in the table, and the device does not have it yet.
+        unsafe { self.descriptors.add(slot).write(descriptor) };
+    }
+
+    /// Says how much of a slot's buffer there is to read.
+    #[inline]
+    fn set_len(&self, slot: usize, len: usize) {
+        assert!(slot < RING);
+        // SAFETY: the slot's descriptor lies in the table, and the device does not have it.
+        unsafe { (&raw mut (*self.descriptors.add(slot).as_ptr()).len).write((len as u32).to_le()) };
+    }
+
+    /// Offers the buffer of a slot, of which the device learns at the next [`flush`](Self::flush).
+    #[inline]
+    fn offer(&mut self, slot: u16) {
+        let entry = ENTRIES + usize::from(self.next) % RING;
+        // SAFETY: the entry lies in the available ring; the device does not read it before the index tells it to, for
+        // there are as many entries as slots and it has this one no more.
+        unsafe { self.available.add(entry).write(slot.to_le()) };
+        self.next = self.next.wrapping_add(1);
+        self.given[usize::from(slot) / 64 % (RING / 64)] |= 1 << (slot % 64);
+    }
+
+    /// The next buffer that the device is done with: its slot and how much was written.
+    #[inline]
+    fn take(&mut self) -> Option<(u16, u32)> {
+        if self.done == self.seen && !self.look() {
             return None;
         }
-        let token = self.queue.peek_used()?;
-        match self.slot_of.get_mut(usize::from(token)) {
-            Some(slot) if *slot != NO_SLOT => Some((token, core::mem::replace(slot, NO_SLOT))),
-            _ => {
-                self.broken = true;
-                log::error!(
-                    "virtio queue {}: the device returned buffer {token}, which it does not have",
-                    self.doorbell.queue
-                );
-                None
+        let entry = ENTRIES + 4 * (usize::from(self.done) % RING);
+        // SAFETY: the entry lies in the used ring, two words of 32 bits, aligned; the device has written it.
+        let (id, len) = unsafe {
+            let entry = self.used.add(entry).cast::<u32>();
+            (u32::from_le(entry.read_volatile()), u32::from_le(entry.add(1).read_volatile()))
+        };
+        self.done = self.done.wrapping_add(1);
+        let bit = 1 << (id % 64);
+        match self.given.get_mut(id as usize / 64) {
+            Some(word) if *word & bit != 0 => {
+                *word &= !bit;
+                Some((id as u16, len))
             }
+            _ => self.close(id),
         }
     }
 
-    /// Tells the device of what was offered, if it wants to know.
+    /// Reads how far the device has come; returns whether there is anything new.
+    #[inline]
+    fn look(&mut self) -> bool {
+        if self.broken {
+            return false;
+        }
+        self.seen = self.used_index();
+        // What the device wrote before its index is read after it.
+        device_read_fence();
+        self.seen != self.done
+    }
+
+    #[inline]
+    fn used_index(&self) -> u16 {
+        // SAFETY: the index of the used ring.
+        u16::from_le(unsafe { self.used.add(INDEX).read_volatile() })
+    }
+
+    #[cold]
+    fn close(&mut self, id: u32) -> Option<(u16, u32)> {
+        self.broken = true;
+        self.seen = self.done;
+        log::error!("virtio queue {}: the device returned buffer {id}, which it does not have", self.doorbell.queue);
+        None
+    }
+
+    /// Whether a buffer came back that was not taken yet.
+    #[inline]
+    fn pending(&self) -> bool {
+        (self.done != self.seen || self.used_index() != self.done) && !self.broken
+    }
+
+    /// Tells the device of what was offered, and rings if it wants to know.
+    #[inline]
     fn flush(&mut self) {
-        if !self.offered {
+        if self.next == self.told {
             return;
         }
-        self.offered = false;
+        // Entries, descriptors and buffers must be there before the index that leads to them.
+        device_write_fence();
+        // SAFETY: the index of the available ring.
+        unsafe { self.available.add(INDEX).write_volatile(self.next.to_le()) };
+        self.told = self.next;
         // The new index must be visible before what the device wants is read: either it sees the index before it goes to
         // sleep, or we see that it wants the doorbell.
         device_fence();
-        if self.queue.should_notify() {
+        // SAFETY: the flags of the used ring.
+        let flags = u16::from_le(unsafe { self.used.add(FLAGS).read_volatile() });
+        if flags & SUPPRESS == 0 {
             self.doorbell.ring();
         }
+    }
+
+    fn set_flags(&self, flags: u16) {
+        // SAFETY: the flags of the available ring.
+        unsafe { self.available.add(FLAGS).write_volatile(flags.to_le()) };
     }
 
     /// Asks for an interrupt at the next buffer done. Returns false, without asking, when one is done already.
@@ -206,30 +426,31 @@ impl<H: Hal> Ring<H> {
         if self.broken {
             return true;
         }
-        self.queue.set_dev_notify(true);
+        self.set_flags(0);
         // The wish must be visible before the ring is looked at for the last time: either the device sees it when it
         // returns the next buffer, or we see that buffer.
         device_fence();
-        if self.queue.can_pop() {
-            self.queue.set_dev_notify(false);
+        if self.pending() {
+            self.disarm();
             return false;
         }
         true
     }
 
-    fn disarm(&mut self) {
-        self.queue.set_dev_notify(false);
+    fn disarm(&self) {
+        self.set_flags(SUPPRESS);
     }
 }
 
 /// The receive ring.
-pub struct RxRing<H: Hal> {
-    ring: Ring<H>,
+pub struct RxRing<D> {
+    ring: Ring<D>,
+    buffers: Buffers,
     /// The device may leave checksums to us or vouch for them (`VIRTIO_NET_F_GUEST_CSUM`).
     guest_csum: bool,
 }
 
-impl<H: Hal> RxRing<H> {
+impl<D: Dma> RxRing<D> {
     /// Sets up queue `index` and offers all buffers; the device learns of them at the first [`flush`](Self::flush).
     pub fn new<T: Transport>(
         transport: &mut T,
@@ -237,61 +458,46 @@ impl<H: Hal> RxRing<H> {
         doorbell: Doorbell,
         guest_csum: bool,
     ) -> Result<Self, SetupError> {
-        let ring = Ring::new(transport, index, doorbell, BufferDirection::DeviceToDriver)?;
-        let mut ring = Self { ring, guest_csum };
-        for slot in 0..RING as u16 {
-            ring.offer(slot);
+        let buffers = Buffers::new::<D>(RING, STRIDE)?;
+        let mut ring = Ring::new(transport, index, doorbell)?;
+        for slot in 0..RING {
+            ring.describe(slot, buffers.address(slot), HEADER + MAX_FRAME, WRITE);
+            ring.offer(slot as u16);
         }
-        Ok(ring)
-    }
-
-    fn offer(&mut self, slot: u16) {
-        let ring = &mut self.ring;
-        let mut buffer = ring.buffers.whole(slot, MAX_FRAME);
-        // SAFETY: the buffer is the ring's own, no frame lends it, and it is not touched until the device is done with it.
-        let added = unsafe { ring.queue.add(&[], &mut [buffer.as_mut()]) };
-        match added {
-            Ok(token) => {
-                ring.slot_of[usize::from(token)] = slot;
-                ring.offered = true;
-            }
-            // There are as many descriptors as buffers.
-            Err(error) => log::error!("receive ring: {error}"),
-        }
+        Ok(Self { ring, buffers, guest_csum })
     }
 
     /// The next frame. Buffers whose length makes no sense are offered again and added to `malformed`.
+    #[inline]
     pub fn receive(&mut self, malformed: &mut u64) -> Option<Frame> {
         loop {
-            let ring = &mut self.ring;
-            let (token, slot) = ring.done()?;
-            let mut buffer = ring.buffers.whole(slot, MAX_FRAME);
-            // SAFETY: this is the buffer that was added under this token.
-            let len = unsafe { ring.queue.pop_used(token, &[], &mut [buffer.as_mut()]) };
-            let len = len.map_or(0, |len| len as usize);
+            let (slot, len) = self.ring.take()?;
+            let len = len as usize;
             if (HEADER + MIN_FRAME..=HEADER + MAX_FRAME).contains(&len) {
                 // SAFETY: the buffer is the ring's own again, and the device wrote at least the header.
-                let flags = unsafe { buffer.cast::<u8>().add(header::FLAGS).read() };
+                let [flags, ..] = unsafe { self.buffers.header(usize::from(slot)).read() }.map(u16::from_le);
                 let verified = self.guest_csum && flags & (header::NEEDS_CSUM | header::DATA_VALID) != 0;
-                return Some(Frame { data: ring.buffers.frame(slot, len - HEADER), slot, verified });
+                return Some(Frame { data: self.buffers.frame(slot.into(), len - HEADER), slot, verified });
             }
             *malformed += 1;
-            self.offer(slot);
+            self.ring.offer(slot);
         }
     }
 
     /// Whether a frame is waiting.
     #[inline]
     pub fn pending(&self) -> bool {
-        self.ring.queue.can_pop() && !self.ring.broken
+        self.ring.pending()
     }
 
     /// Offers a frame's buffer to the device again.
+    #[inline]
     pub fn recycle(&mut self, frame: Frame) {
-        self.offer(frame.slot);
+        self.ring.offer(frame.slot);
     }
 
     /// See [`Ring::flush`].
+    #[inline]
     pub fn flush(&mut self) {
         self.ring.flush();
     }
@@ -317,83 +523,139 @@ impl<H: Hal> RxRing<H> {
     }
 }
 
-/// The transmit ring.
-pub struct TxRing<H: Hal> {
-    ring: Ring<H>,
-    free: [u16; RING],
-    free_count: usize,
+/// The transmit ring: slots of ordinary buffers first, then those of large ones.
+pub struct TxRing<D> {
+    ring: Ring<D>,
+    buffers: Buffers,
+    large: Buffers,
+    free: Stack<RING>,
+    free_large: Stack<MAX_LARGE_BUFFERS>,
 }
 
-impl<H: Hal> TxRing<H> {
-    /// Sets up queue `index`.
-    pub fn new<T: Transport>(transport: &mut T, index: u16, doorbell: Doorbell) -> Result<Self, SetupError> {
-        let ring = Ring::<H>::new(transport, index, doorbell, BufferDirection::DriverToDevice)?;
-        for slot in 0..RING as u16 {
-            let header = ring.buffers.whole(slot, 0).cast::<u8>();
-            // The device does not write to it. What stays zero: no segmentation.
-            // SAFETY: the buffer is the ring's own and the device does not have it yet.
-            unsafe { header.write_bytes(0, HEADER) };
+/// Free slots; the last one given back is the first to be used again.
+struct Stack<const N: usize> {
+    slots: [u16; N],
+    len: usize,
+}
+
+impl<const N: usize> Stack<N> {
+    /// `count` slots from `first` on.
+    fn new(first: usize, count: usize) -> Self {
+        Self { slots: core::array::from_fn(|n| (first + n) as u16), len: count.min(N) }
+    }
+
+    #[inline]
+    fn last(&self) -> Option<u16> {
+        self.slots.get(self.len.wrapping_sub(1)).copied()
+    }
+
+    #[inline]
+    fn push(&mut self, slot: u16) {
+        if let Some(place) = self.slots.get_mut(self.len) {
+            *place = slot;
+            self.len += 1;
         }
-        Ok(Self { ring, free: core::array::from_fn(|slot| slot as u16), free_count: RING })
+    }
+}
+
+impl<D: Dma> TxRing<D> {
+    /// Sets up queue `index` with `large` buffers (up to [`MAX_LARGE_BUFFERS`]) for frames that the device cuts up.
+    pub fn new<T: Transport>(
+        transport: &mut T,
+        index: u16,
+        doorbell: Doorbell,
+        large: usize,
+    ) -> Result<Self, SetupError> {
+        let large = Buffers::new::<D>(large.min(MAX_LARGE_BUFFERS), LARGE_STRIDE)?;
+        let buffers = Buffers::new::<D>(RING - large.count, STRIDE)?;
+        let ring = Ring::new(transport, index, doorbell)?;
+        for slot in 0..RING {
+            let of_large = slot.checked_sub(buffers.count);
+            let address = of_large.map_or_else(|| buffers.address(slot), |n| large.address(n));
+            ring.describe(slot, address, HEADER, 0);
+        }
+        let free = Stack::new(0, buffers.count);
+        let free_large = Stack::new(buffers.count, large.count);
+        Ok(Self { ring, buffers, large, free, free_large })
     }
 
     /// Queues a frame of `len` bytes written by `fill`. `None` when the ring is full or the frame too long.
     #[inline]
     pub fn transmit<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        self.transmit_with(len, false, fill)
+        self.transmit_with(len, Offload::None, fill)
     }
 
-    /// Like [`transmit`](Self::transmit); with `complete` the device completes the TCP checksum of an IPv4 packet without
-    /// options, if `VIRTIO_NET_F_CSUM` was negotiated.
+    /// Like [`transmit`](Self::transmit), with something left to the device.
     #[inline]
-    pub fn transmit_with<R>(&mut self, len: usize, complete: bool, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+    pub fn transmit_with<R>(&mut self, len: usize, offload: Offload, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) || !self.can_transmit() {
             return None;
         }
-        let slot = self.free[self.free_count - 1];
-        let ring = &mut self.ring;
+        let slot = self.free.last()?;
         // SAFETY: the slot is free, so the buffer is the ring's own.
-        let result = fill(unsafe { ring.buffers.frame(slot, len).as_mut() });
-        let buffer = ring.buffers.whole(slot, len);
-        let (flags, start, offset) = if complete { (header::NEEDS_CSUM, TCP_AT, TCP_CHECKSUM_AT) } else { (0, 0, 0) };
-        let begin = buffer.cast::<u8>();
-        // SAFETY: the fields lie within the header, and the buffer is the ring's own. Both are little-endian (5.1.6.1).
-        unsafe {
-            begin.add(header::FLAGS).write(flags);
-            begin.add(header::CSUM_START).cast::<u16>().write_unaligned(start.to_le());
-            begin.add(header::CSUM_OFFSET).cast::<u16>().write_unaligned(offset.to_le());
-        }
-        // SAFETY: the buffer is the ring's own and not touched until the device is done with it.
-        let token = unsafe { ring.queue.add(&[buffer.as_ref()], &mut []) }.ok()?;
-        ring.slot_of[usize::from(token)] = slot;
-        ring.offered = true;
-        self.free_count -= 1;
+        let result = fill(unsafe { self.buffers.frame(slot.into(), len).as_mut() });
+        // SAFETY: as above.
+        unsafe { self.buffers.header(slot.into()).write(offload.header()) };
+        self.free.len -= 1;
+        self.queue(slot, len);
         Some(result)
+    }
+
+    /// The buffer in which the next large frame is composed: the same one until [`transmit_large`](Self::transmit_large).
+    #[inline]
+    pub fn large(&mut self) -> Option<&mut [u8]> {
+        if self.free_large.len == 0 {
+            self.reclaim();
+        }
+        let n = usize::from(self.free_large.last()?) - self.buffers.count;
+        if self.ring.broken {
+            return None;
+        }
+        // SAFETY: the slot is free, so the buffer is the ring's own; it is borrowed as long as the ring is.
+        Some(unsafe { self.large.frame(n, MAX_LARGE).as_mut() })
+    }
+
+    /// Queues the first `len` bytes of [`large`](Self::large). Returns false, and queues nothing, where there is no such
+    /// buffer or the length makes no sense.
+    pub fn transmit_large(&mut self, len: usize, offload: Offload) -> bool {
+        let Some(slot) = self.free_large.last().filter(|_| (MIN_FRAME..=MAX_LARGE).contains(&len)) else {
+            return false;
+        };
+        // SAFETY: the slot is free, so the buffer is the ring's own.
+        unsafe { self.large.header(usize::from(slot) - self.buffers.count).write(offload.header()) };
+        self.free_large.len -= 1;
+        self.queue(slot, len);
+        true
+    }
+
+    #[inline]
+    fn queue(&mut self, slot: u16, len: usize) {
+        self.ring.set_len(slot.into(), HEADER + len);
+        self.ring.offer(slot);
     }
 
     /// Whether a frame would be accepted.
     #[inline]
     pub fn can_transmit(&mut self) -> bool {
-        if self.free_count == 0 {
+        if self.free.len == 0 {
             self.reclaim();
         }
-        self.free_count > 0 && !self.ring.broken
+        self.free.len > 0 && !self.ring.broken
     }
 
     /// Takes back the buffers of frames that were sent.
     fn reclaim(&mut self) {
-        while let Some((token, slot)) = self.ring.done() {
-            // The length matters to nobody: the device writes nothing.
-            let buffer = self.ring.buffers.whole(slot, MAX_FRAME);
-            // SAFETY: this is the buffer that was added under this token; its length only matters to an IOMMU.
-            let popped = unsafe { self.ring.queue.pop_used(token, &[buffer.as_ref()], &mut []) };
-            debug_assert!(popped.is_ok());
-            self.free[self.free_count] = slot;
-            self.free_count += 1;
+        while let Some((slot, _)) = self.ring.take() {
+            if usize::from(slot) < self.buffers.count {
+                self.free.push(slot);
+            } else {
+                self.free_large.push(slot);
+            }
         }
     }
 
     /// See [`Ring::flush`].
+    #[inline]
     pub fn flush(&mut self) {
         self.ring.flush();
     }
@@ -401,7 +663,7 @@ impl<H: Hal> TxRing<H> {
     /// Asks for an interrupt at the next frame sent, if the ring was found full. Returns false, without asking, when it has
     /// room again, which whoever waits for that does not know yet.
     pub fn arm_if_full(&mut self) -> bool {
-        if self.free_count > 0 {
+        if self.free.len > 0 {
             return true;
         }
         !self.can_transmit() && self.ring.arm()

@@ -6,36 +6,25 @@ use std::boxed::Box;
 use std::vec::Vec;
 
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
-use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr, Result};
+use virtio_drivers::{PAGE_SIZE, PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::rings::{Doorbell, MAX_FRAME, RING, RxRing, TxRing};
+use super::rings::{Dma, Doorbell, MAX_FRAME, MAX_LARGE, Offload, RING, Register, RxRing, TxRing};
 
 /// Device addresses are the test's own; memory is leaked.
-struct TestHal;
+struct TestMemory;
 
-// SAFETY: the memory is zeroed, aligned and nobody else's.
-unsafe impl Hal for TestHal {
-    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
-        let layout = Layout::from_size_align(pages * PAGE_SIZE, PAGE_SIZE).expect("small");
+// SAFETY: the memory is leaked: nobody else's, for good.
+unsafe impl Dma for TestMemory {
+    fn allocate(len: usize) -> Option<(u64, NonNull<u8>)> {
+        let layout = Layout::from_size_align(len, PAGE_SIZE).expect("small");
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
-        (start.as_ptr() as u64, start)
+        // Old data, as the kernel's frames hold.
+        // SAFETY: all of it was just allocated.
+        unsafe { start.write_bytes(0xa5, len) };
+        Some((start.as_ptr() as u64, start))
     }
-
-    unsafe fn dma_dealloc(_: PhysAddr, _: NonNull<u8>, _: usize) -> i32 {
-        0
-    }
-
-    unsafe fn mmio_phys_to_virt(_: PhysAddr, _: usize) -> NonNull<u8> {
-        unreachable!("the rings map nothing")
-    }
-
-    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
-        buffer.cast::<u8>().as_ptr() as u64
-    }
-
-    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
 }
 
 /// The device's side of one queue.
@@ -169,23 +158,27 @@ impl Transport for TestTransport {
 fn doorbell() -> Doorbell {
     let register = NonNull::from(Box::leak(Box::new(0u16)));
     // SAFETY: a leaked number stands for the register.
-    unsafe { Doorbell::new(register, 7) }
+    unsafe { Doorbell::new(Register::Half(register), 7) }
 }
 
-fn receive_ring() -> (RxRing<TestHal>, Device) {
+fn receive_ring() -> (RxRing<TestMemory>, Device) {
     receive_ring_with(false)
 }
 
-fn receive_ring_with(guest_csum: bool) -> (RxRing<TestHal>, Device) {
+fn receive_ring_with(guest_csum: bool) -> (RxRing<TestMemory>, Device) {
     let mut transport = TestTransport::default();
     let mut ring = RxRing::new(&mut transport, 0, doorbell(), guest_csum).expect("memory");
     ring.flush();
     (ring, transport.0)
 }
 
-fn transmit_ring() -> (TxRing<TestHal>, Device) {
+fn transmit_ring() -> (TxRing<TestMemory>, Device) {
+    transmit_ring_with(0)
+}
+
+fn transmit_ring_with(large: usize) -> (TxRing<TestMemory>, Device) {
     let mut transport = TestTransport::default();
-    let ring = TxRing::new(&mut transport, 1, doorbell()).expect("memory");
+    let ring = TxRing::new(&mut transport, 1, doorbell(), large).expect("memory");
     (ring, transport.0)
 }
 
@@ -246,7 +239,9 @@ fn the_device_is_told_which_checksum_to_complete() {
     // Buffers come round: what one frame's header said must not stay for the next in the same buffer.
     for n in 0..3 * RING {
         let complete = n % 3 == 0;
-        assert!(ring.transmit_with(60, complete, |f| f.fill(n as u8)).is_some());
+        let offload = if complete { Offload::Checksum } else { Offload::None };
+        assert!(ring.transmit_with(60, offload, |f| f.fill(n as u8)).is_some());
+        ring.flush();
         let want = if complete { [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0] } else { [0; 12] };
         assert_eq!(device.send_with_header(), Some((want, vec![n as u8; 60])));
     }
@@ -276,6 +271,7 @@ fn a_full_transmit_ring_refuses_and_recovers() {
         }
         assert_eq!(sent, (round + 1) * RING);
         assert!(!ring.can_transmit());
+        ring.flush();
         assert!(ring.arm_if_full() && device.may_interrupt());
         for n in sent - RING..sent {
             assert_eq!(device.send().expect("queued"), frame(n));
@@ -315,6 +311,7 @@ fn senseless_lengths_are_counted_and_their_buffers_used_again() {
     let got = ring.receive(&mut malformed).expect("the good one");
     assert_eq!((&*got, malformed), (&frame(3)[..], 6));
     ring.recycle(got);
+    ring.flush();
     for n in 0..RING {
         assert!(device.deliver(&frame(n)), "no buffer was lost");
     }
@@ -338,6 +335,7 @@ fn an_unknown_descriptor_closes_the_ring() {
     }
     let (mut ring, mut device) = transmit_ring();
     assert!(ring.transmit(60, |f| f.fill(0)).is_some());
+    ring.flush();
     device.give(RING as u32, 0);
     while ring.transmit(60, |f| f.fill(0)).is_some() {}
     assert!(ring.broken() && !ring.can_transmit());
@@ -352,4 +350,47 @@ fn an_index_that_leaps_is_no_frame() {
     // The entries hold zeros: descriptor 0, which the ring offers again each time, with length 0.
     assert!(ring.receive(&mut malformed).is_none());
     assert_eq!(malformed, 1000);
+}
+
+#[test]
+fn the_device_learns_of_a_batch_when_it_is_flushed() {
+    let (mut ring, mut device) = transmit_ring();
+    for n in 0..3 {
+        assert!(ring.transmit(60, |f| f.fill(n)).is_some());
+        assert!(device.send().is_none());
+    }
+    ring.flush();
+    assert_eq!((0..4).filter_map(|_| device.send()).count(), 3);
+}
+
+#[test]
+fn large_frames_go_out_beside_ordinary_ones() {
+    const LARGE: usize = 3;
+    let (mut ring, mut device) = transmit_ring_with(LARGE);
+    for round in 0..200 {
+        let mut composed = 0;
+        while let Some(buffer) = ring.large() {
+            assert_eq!(buffer.len(), MAX_LARGE);
+            buffer.fill(composed as u8);
+            // It is the same buffer until it is sent.
+            assert!(ring.large().expect("the same").iter().all(|byte| *byte == composed as u8));
+            let offload = Offload::Segment { headers: 54, mss: 1460 };
+            assert!(ring.transmit_large(MAX_LARGE - round, offload));
+            composed += 1;
+            assert!(composed <= LARGE);
+        }
+        assert_eq!(composed, LARGE);
+        assert!(!ring.transmit_large(1000, Offload::None), "there is no buffer left");
+        assert!(ring.transmit(60, |f| f.fill(9)).is_some());
+        ring.flush();
+        for n in 0..LARGE {
+            let (header, frame) = device.send_with_header().expect("queued");
+            assert_eq!(header, [1, 1, 54, 0, 0xb4, 5, 34, 0, 16, 0, 0, 0]);
+            assert_eq!(frame, vec![n as u8; MAX_LARGE - round]);
+        }
+        assert_eq!(device.send(), Some(vec![9; 60]));
+    }
+    // Without large ones the ring holds as many frames as ever.
+    let sent = core::iter::from_fn(|| ring.transmit(60, |f| f.fill(1))).count();
+    assert_eq!(sent, RING - LARGE);
 }
