@@ -19,6 +19,7 @@ use smoltcp::wire::{IpAddress, IpListenEndpoint, Ipv4Address};
 use crate::config::Config;
 use crate::device::{Capture, Link, MAX_MTU, Port};
 use crate::flow::FlowKey;
+use crate::train::Train;
 use crate::wire::{
     ACK, ETHERNET_LEN, HEADERS_LEN, IPV4_LEN, Outbound, SYN, Sacked, Segment, SynOptions, TCP_AT, TCP_LEN, before,
 };
@@ -325,8 +326,13 @@ impl Conn {
         if before(self.rcv_max, end) && end.wrapping_sub(self.rcv_next) as usize <= self.rx_capacity {
             self.rcv_max = end;
         }
-        let mut port =
-            Port { nic, rx: Some(&frame[ETHERNET_LEN..segment.frame_len]), link: &mut self.link, blocked: false };
+        let mut port = Port {
+            nic,
+            rx: Some(&frame[ETHERNET_LEN..segment.frame_len]),
+            link: &mut self.link,
+            train: None,
+            blocked: false,
+        };
         host.iface.poll_ingress_single(scaled(now_us), &mut port, &mut self.sockets);
         if let Some(sacked) = sacked
             && self.recover(host, now_us, segment, sacked)
@@ -446,6 +452,25 @@ impl Conn {
     }
 
     fn send<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
+        // Much to send, and that for the first time: for the device to cut up, if it does.
+        let mss = self.segment_len(host);
+        if self.unsent() <= mss || self.link.rewound || nic.max_large() == 0 {
+            return self.send_segments(host, nic, now_us, None);
+        }
+        let mut train = Train::new(mss);
+        let egress = self.send_segments(host, nic, now_us, Some(&mut train));
+        train.finish(nic, &mut self.link);
+        egress
+    }
+
+    #[inline]
+    fn send_segments<N: Nic>(
+        &mut self,
+        host: &mut Host,
+        nic: &mut N,
+        now_us: u64,
+        mut train: Option<&mut Train>,
+    ) -> Egress {
         let now = scaled(now_us);
         while self.need_egress {
             let before = (self.link.sent, self.link.snd_nxt, self.link.retransmits);
@@ -455,7 +480,8 @@ impl Conn {
                 self.nagle = nagle;
                 self.socket().set_nagle_enabled(nagle);
             }
-            let mut port = Port { nic, rx: None, link: &mut self.link, blocked: false };
+            let train = train.as_deref_mut();
+            let mut port = Port { nic, rx: None, link: &mut self.link, train, blocked: false };
             host.iface.poll_egress(now, &mut port, &mut self.sockets);
             if port.blocked {
                 return Egress::Blocked;
@@ -551,7 +577,7 @@ impl Conn {
         let probe = Staged { seq: irs, ack: end, flags: ACK, window: self.peer_window, options: &[], payload: &[0] };
         let (packet, len) = probe.packet(&self.key, host.addr);
         if tell && nic.can_transmit() {
-            let mut port = Port { nic, rx: Some(&packet[..len]), link: &mut self.link, blocked: false };
+            let mut port = Port { nic, rx: Some(&packet[..len]), link: &mut self.link, train: None, blocked: false };
             host.iface.poll_ingress_single(scaled(now_us), &mut port, &mut self.sockets);
         } else {
             let mut capture = Capture { rx: Some(&packet[..len]), seq: 0, end: 0, mtu: host.mtu };

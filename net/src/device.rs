@@ -8,7 +8,8 @@ use barium_nic::Nic;
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-use crate::wire::{self, ETHERNET_LEN, FIN, HEADERS_LEN, SYN, TCP_AT, TCP_LEN, before, u16_at, u32_at};
+use crate::train::Train;
+use crate::wire::{self, ETHERNET_LEN, FIN, HEADERS_LEN, Headers, SYN, TCP_AT, TCP_LEN, before, u16_at, u32_at};
 
 /// Largest IP packet handled, in bytes.
 pub(crate) const MAX_MTU: usize = 1500;
@@ -56,6 +57,14 @@ impl Link {
     fn finish(&mut self, frame: &mut [u8]) {
         // smoltcp writes no IP options, so that whatever it sends has these headers.
         let Some((headers, rest)) = frame.split_first_chunk_mut::<HEADERS_LEN>() else { return };
+        let options_len = usize::from(headers[TCP_AT + 12] >> 4) * 4 - TCP_LEN;
+        self.account(u32_at(headers, TCP_AT + 4), headers[TCP_AT + 13], (rest.len() - options_len) as u32);
+        self.complete(headers, rest);
+    }
+
+    /// Fills in what smoltcp does not know of a frame's headers; `rest` is what follows them.
+    #[inline]
+    pub(crate) fn complete(&self, headers: &mut Headers, rest: &[u8]) {
         wire::ethernet_header(headers, self.peer_mac, self.local_mac);
         let seq = u32_at(headers, TCP_AT + 4).wrapping_add(self.seq_delta);
         headers[TCP_AT + 4..TCP_AT + 8].copy_from_slice(&seq.to_be_bytes());
@@ -65,8 +74,14 @@ impl Link {
             let window = u16::try_from(window).unwrap_or(u16::MAX);
             headers[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&window.to_be_bytes());
         }
-        let options_len = usize::from(headers[TCP_AT + 12] >> 4) * 4 - TCP_LEN;
-        let len = (rest.len() - options_len) as u32 + u32::from(flags & FIN != 0);
+        wire::fill_checksums(headers, rest, self.checksum_offload);
+    }
+
+    /// Learns from a segment what was sent: smoltcp's sequence number, flags, bytes of payload.
+    #[inline]
+    pub(crate) fn account(&mut self, seq: u32, flags: u8, payload: u32) {
+        let seq = seq.wrapping_add(self.seq_delta);
+        let len = payload + u32::from(flags & FIN != 0);
         if len > 0 {
             let end = seq.wrapping_add(len);
             if before(seq, self.snd_nxt) {
@@ -78,7 +93,6 @@ impl Link {
                 self.snd_nxt = end;
             }
         }
-        wire::fill_checksums(headers, rest, self.checksum_offload);
         self.sent += 1;
     }
 }
@@ -89,6 +103,8 @@ pub(crate) struct Port<'a, N: Nic> {
     /// The IP packet to receive.
     pub(crate) rx: Option<&'a [u8]>,
     pub(crate) link: &'a mut Link,
+    /// Where the device cuts up large frames and there is much to send.
+    pub(crate) train: Option<&'a mut Train>,
     /// The send ring was full when smoltcp wanted to send.
     pub(crate) blocked: bool,
 }
@@ -104,26 +120,35 @@ impl RxToken for PortRx<'_> {
 pub(crate) struct PortTx<'a, N: Nic> {
     nic: &'a mut N,
     link: &'a mut Link,
+    train: Option<&'a mut Train>,
 }
 
 impl<N: Nic> TxToken for PortTx<'_, N> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let mut write = Some(f);
-        let link = self.link;
-        let written = self.nic.transmit_tcp(ETHERNET_LEN + len, |frame| {
-            let r = write.take().map(|write| write(&mut frame[ETHERNET_LEN..]));
-            link.finish(frame);
-            r
-        });
-        match (written.flatten(), write) {
-            (Some(r), _) => r,
-            (None, Some(write)) => {
-                link.lost += 1;
-                discard(len, write)
-            }
-            // `write` is only taken where its result is kept.
-            (None, None) => unreachable!(),
+        match self.train {
+            Some(train) if train.takes(len) => train.consume(self.nic, self.link, len, f),
+            _ => send_one(self.nic, self.link, len, f),
         }
+    }
+}
+
+/// Sends one packet of `len` bytes, which `write` writes, as a frame.
+#[inline]
+pub(crate) fn send_one<N: Nic, R>(nic: &mut N, link: &mut Link, len: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
+    let mut write = Some(write);
+    let written = nic.transmit_tcp(ETHERNET_LEN + len, |frame| {
+        let r = write.take().map(|write| write(&mut frame[ETHERNET_LEN..]));
+        link.finish(frame);
+        r
+    });
+    match (written.flatten(), write) {
+        (Some(r), _) => r,
+        (None, Some(write)) => {
+            link.lost += 1;
+            discard(len, write)
+        }
+        // `write` is only taken where its result is kept.
+        (None, None) => unreachable!(),
     }
 }
 
@@ -145,7 +170,7 @@ impl<N: Nic> Device for Port<'_, N> {
 
     fn receive(&mut self, _now: Instant) -> Option<(PortRx<'_>, PortTx<'_, N>)> {
         let packet = self.rx.take()?;
-        Some((PortRx(packet), PortTx { nic: self.nic, link: self.link }))
+        Some((PortRx(packet), PortTx { nic: self.nic, link: self.link, train: None }))
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<PortTx<'_, N>> {
@@ -153,7 +178,7 @@ impl<N: Nic> Device for Port<'_, N> {
             self.blocked = true;
             return None;
         }
-        Some(PortTx { nic: self.nic, link: self.link })
+        Some(PortTx { nic: self.nic, link: self.link, train: self.train.as_deref_mut() })
     }
 
     fn capabilities(&self) -> DeviceCapabilities {

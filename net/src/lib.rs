@@ -22,6 +22,7 @@ mod recovery;
 pub mod service;
 mod stack;
 mod stats;
+mod train;
 mod wheel;
 mod wire;
 

@@ -12,6 +12,7 @@ pub(crate) const TCP_AT: usize = ETHERNET_LEN + IPV4_LEN;
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const RST: u8 = 0x04;
+pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;

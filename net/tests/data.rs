@@ -61,6 +61,63 @@ fn checksums_that_the_device_does_are_left_to_it() {
     }
 }
 
+/// What two stacks, one of whose devices cuts large frames up, say in the same conversation with a peer who takes `mss`.
+fn with_and_without_cutting(mss: u16, window: u16, length: usize) -> ([Vec<Seg>; 2], usize) {
+    let nic = || barium_nic::fake::FakeNic::new(common::MAC, 4096);
+    let mut large_sent = 0;
+    let said = [nic(), nic().cutting(8000)].map(|nic| {
+        let mut bench = Bench::with_nic(config(), nic);
+        let mut p = Peer::new(PEER_ADDR, 1);
+        p.window = window;
+        let mut syn = p.seg(SYN, &[]);
+        syn.options[2..4].copy_from_slice(&mss.to_be_bytes());
+        bench.nic.rx.push_back(syn.frame(p.addr));
+        p.seq = p.seq.wrapping_add(1);
+        p.hear(bench.poll());
+        p.say(&mut bench, ACK, &[]);
+        push(&mut bench, &pattern(length, 3));
+        let mut said = p.hear(bench.poll());
+        for _ in 0..1000 {
+            // Now and then the peer says something too, so that acknowledgements change on the way.
+            let word: &[u8] = if said.len() % 3 == 0 { b"!" } else { b"" };
+            let more = p.say(&mut bench, ACK, word);
+            if more.is_empty() {
+                break;
+            }
+            said.extend(more);
+        }
+        large_sent += bench.nic.large_sent;
+        said
+    });
+    (said, large_sent)
+}
+
+#[test]
+fn a_device_that_cuts_large_frames_up_makes_no_difference_on_the_wire() {
+    for (mss, window) in [(1460, 512), (1460, 60), (536, 512), (900, 13)] {
+        for length in [1, 1460, 1461, 2920, 7000, 8000, 100_000] {
+            let ([plain, cut], large_sent) = with_and_without_cutting(mss, window, length);
+            assert_eq!(plain, cut, "{mss} {window} {length}");
+            let bytes: Vec<u8> = cut.iter().flat_map(|seg| seg.payload.clone()).collect();
+            // With the answers to what the peer said.
+            assert_eq!(bytes[..length], pattern(length, 3));
+            assert_eq!(large_sent > 0, length > usize::from(mss), "{mss} {window} {length}");
+        }
+    }
+}
+
+#[test]
+fn segments_go_out_by_themselves_while_the_large_buffers_are_on_their_way() {
+    let mut nic = barium_nic::fake::FakeNic::new(common::MAC, 4096).cutting(5000);
+    nic.large_left = 1;
+    let mut bench = Bench::with_nic(config(), nic);
+    let mut p = opened(&mut bench);
+    push(&mut bench, &pattern(14_000, 3));
+    let said = p.hear(bench.poll());
+    assert_eq!(said.iter().flat_map(|seg| seg.payload.clone()).collect::<Vec<u8>>(), pattern(14_000, 3));
+    assert_eq!(bench.nic.large_sent, 1);
+}
+
 #[test]
 fn an_acknowledgement_waits_for_the_answer_but_not_for_long() {
     let mut bench = Bench::new(config());
