@@ -40,7 +40,7 @@ impl Kind {
 
     /// No options, nothing but data.
     fn is_plain(self) -> bool {
-        self.shape == [(TCP_LEN / 4 << 4) as u8, ACK]
+        self.shape == [((TCP_LEN / 4) << 4) as u8, ACK]
     }
 }
 

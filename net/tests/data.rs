@@ -79,7 +79,7 @@ fn with_and_without_cutting(mss: u16, window: u16, length: usize) -> ([Vec<Seg>;
         let mut said = p.hear(bench.poll());
         for _ in 0..1000 {
             // Now and then the peer says something too, so that acknowledgements change on the way.
-            let word: &[u8] = if said.len() % 3 == 0 { b"!" } else { b"" };
+            let word: &[u8] = if said.len().is_multiple_of(3) { b"!" } else { b"" };
             let more = p.say(&mut bench, ACK, word);
             if more.is_empty() {
                 break;

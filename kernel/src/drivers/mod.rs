@@ -32,7 +32,7 @@ pub fn probe_net(machine: &Machine, wanted: usize) -> Vec<Box<Net>> {
             None
         }
     });
-    opened.unwrap_or_default()
+    opened.unwrap_or_default().into_iter().map(Box::new).collect()
 }
 
 /// Writes to memory that a device shares before it come before those after it, as the device sees them.

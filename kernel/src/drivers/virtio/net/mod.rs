@@ -183,7 +183,7 @@ mod device {
 
     impl VirtioNet {
         /// Sets the device up (3.1.1) with up to `wanted` queue pairs, the n-th for CPU n; there is at least one.
-        pub fn open(device: &Device, wanted: usize) -> Result<Vec<Box<Self>>, Refusal> {
+        pub fn open(device: &Device, wanted: usize) -> Result<Vec<Self>, Refusal> {
             match Self::open_with(device, wanted) {
                 // The device is reset and begins anew.
                 Err(error) if wanted > 1 => {
@@ -194,7 +194,7 @@ mod device {
             }
         }
 
-        fn open_with(device: &Device, wanted: usize) -> Result<Vec<Box<Self>>, Refusal> {
+        fn open_with(device: &Device, wanted: usize) -> Result<Vec<Self>, Refusal> {
             let mut pci = VirtioPci::open(device)?;
             if pci.transport.device_type() != DeviceType::Network {
                 return Err("not a network device");
@@ -276,7 +276,7 @@ mod device {
                 let rx = RxRing::new(&mut pci.transport, receive, bell, vouches).map_err(no_queue)?;
                 let bell = doorbell(&pci, transmit)?;
                 let tx = TxRing::new(&mut pci.transport, transmit, bell, large).map_err(no_queue)?;
-                pairs.push(Box::new(Self {
+                pairs.push(Self {
                     rx,
                     tx,
                     control: None,
@@ -288,7 +288,7 @@ mod device {
                     segments,
                     interrupts,
                     counters: Counters::default(),
-                }));
+                });
             }
             let mut commands = match count {
                 1 => None,
