@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[Command {
             ],
         )
         .optional(),
-        Arg::key("keys", 1).token("KEYS").since("3.0.6").optional().multiple(),
+        Arg::key("keys", 1).display("key").token("KEYS").since("3.0.6").optional().multiple(),
     ],
     history: &[
         ("3.0.0", "Added the `COPY` and `REPLACE` options."),
