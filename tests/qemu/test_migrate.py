@@ -373,7 +373,8 @@ def test_not_inside_a_transaction(server):
 def test_over_a_tap(tap_server):
     """The link address asked for by ARP, and a peer in the namespace."""
     program = VALKEY if os.access(VALKEY, os.X_OK) else pytest.skip("no Valkey under build/: scripts/fetch_valkey.sh")
-    with reference(program, bind=HOST_IP) as peer, tap_server.connect(limit_s=60) as here, peer.connect() as there:
+    with reference(program, "--protected-mode", "no", bind=HOST_IP) as peer, tap_server.connect(limit_s=60) as here, \
+            peer.connect() as there:
         keys = fill(here)
         before = state(here, keys)
         for _ in range(3):
