@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 
+import documents
 import guests
 import preflight
 import profiles
@@ -21,6 +22,7 @@ import report
 
 QUICK_SCALE = 0.005
 ORDER = "ABBA"
+KEPT = guests.ROOT / "build" / "bench"
 
 
 class Progress:
@@ -54,9 +56,17 @@ def measure(profile, pair, arch, rounds, scale):
     """{row: report.Row} of a profile, all values in the order in which they were taken."""
     rows = {}
     progress = Progress("%s %s" % (arch, profile.name), rounds * len(profile.units) * len(ORDER))
+
+    def add(side, figures):
+        for figure in figures:
+            row = rows.setdefault(figure.row, report.Row(figure.row, figure.unit, figure.better, figure.wanted))
+            row.values[side].append(figure.value)
+
     for round_number in range(rounds):
         machines = boot_pair(pair, arch, profile)
         try:
+            for side in (0, 1):
+                add(side, profile.once(machines[side]))
             if round_number == 0 and profile.before:
                 with machines[1] as guest:
                     progress.say("%s: %s" % (guest.contestant.name, profile.before(guest, scale)))
@@ -69,9 +79,7 @@ def measure(profile, pair, arch, rounds, scale):
                     with machines[side] as guest:
                         figures = unit.run(guest, scale)
                         assert guest.machine.running, guest.machine.transcript()
-                    for figure in figures:
-                        row = rows.setdefault(figure.row, report.Row(figure.row, figure.unit, figure.better, figure.wanted))
-                        row.values[side].append(figure.value)
+                    add(side, figures)
                     progress.step("round %d of %d, %s, %s: %s" % (
                         round_number + 1, rounds, unit.name, guest.contestant.name,
                         ", ".join("{:,.5g}".format(figure.value) for figure in figures if figure.unit == figures[0].unit)))
@@ -97,6 +105,7 @@ def main():
     parser.add_argument("--base", default=os.environ.get("BASE", ""), help="a revision: the rival is that Barium")
     parser.add_argument("--check", action="store_true", help="status 1 also where a wanted ratio is missed")
     parser.add_argument("--wait", type=float, default=0, help="seconds that preflight waits for what passes by itself")
+    parser.add_argument("--document", action="store_true", help="write the table of docs/performance.md anew, of all kept reports")
     options = parser.parse_args()
     for name in options.profiles:
         if name not in known:
@@ -123,9 +132,13 @@ def main():
                 failed += 1
                 continue
             done = report.Report(profile, arch, pair, rows, options, disturbed, began)
-            done.write(guests.ROOT / "build" / "bench")
+            done.write(KEPT)
             print(done.markdown(), flush=True)
             missed += len(done.missed())
+    table = report.overview(KEPT, guests.PLATFORMS)
+    (KEPT / "overview.md").write_text(table)
+    if options.document:
+        documents.write("comparison", table)
     return 1 if failed or options.check and missed else 0
 
 

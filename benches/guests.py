@@ -141,6 +141,11 @@ class Guest:
         assert self.ask("FLUSHALL") == b"+OK\r\n"
         time.sleep(SETTLE_S)
 
+    def cpu_seconds(self):
+        """Host CPU time of QEMU's threads so far, to the nanosecond (Documentation/scheduler/sched-stats.rst)."""
+        tasks = pathlib.Path("/proc/%d/task" % self.machine.process.pid).glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
     def close(self):
         """Ends the machine."""
         self.machine.kill()

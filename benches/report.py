@@ -140,3 +140,31 @@ class Report:
             return one.median
         # A logarithmic axis has no room for an interval that reaches 0.
         return {"value": one.median, "ci": {"low": max(one.ci99[0], one.median / 2), "high": one.ci99[1]}}
+
+
+def overview(folder, arches):
+    """One table of all kept reports: what `wanted` names, architecture beside architecture; for docs/performance.md."""
+    kept = {arch: [json.loads(path.read_text()) for path in sorted(folder.glob(arch + "-*.json"))] for arch in arches}
+    kept = {arch: reports for arch, reports in kept.items() if reports}
+    cells, order = {}, []
+    for arch, reports in kept.items():
+        for report in reports:
+            for row in report["rows"]:
+                key = (report["profile"], row["row"], row["unit"])
+                if key not in order:
+                    order.append(key)
+                ratio, medians = row["ratio"], [server["median"] for server in row["servers"]]
+                text = "-" if ratio is None else "%.1f" % ratio["medians"]
+                if ratio and ratio["interval"]:
+                    text += " (%.3g to %.3g)" % tuple(ratio["interval"]) if ratio["differs"] else ", no difference"
+                cells[key, arch] = "%s | %s | %s" % (*map(shown, medians), text)
+    lines = ["| profile: row | unit | %s |" % " | ".join("%s: Barium | rival | ratio" % arch for arch in kept),
+             "|---|---|%s" % ("---:|---:|---|" * len(kept))]
+    lines += ["| %s: %s | %s | %s |" % (*key, " | ".join(cells.get((key, arch), "- | - | -") for arch in kept)) for key in order]
+    notes = []
+    for arch, reports in kept.items():
+        disturbed = [report["profile"] for report in reports if report["disturbed"]]
+        notes.append("%s: %s; rival: %s.%s" % (
+            arch, reports[0]["circumstances"]["measured"].split(",")[0], reports[0]["rows"][0]["servers"][1]["name"],
+            " Disturbed by other work on the host: %s." % ", ".join(disturbed) if disturbed else ""))
+    return "\n".join(lines + [""] + notes) + "\n"

@@ -42,7 +42,7 @@ if [ -n "$comparisons" ]; then
     # What was built just now still shows in the load average: that passes by itself.
     # shellcheck disable=SC2086 # words
     as_root "$python" benches/compare.py $archwords --rounds "${ROUNDS:-2}" --wait 180 ${QUICK:+--quick} ${SCALE:+--scale "$SCALE"} \
-        $comparisons || status=$?
+        ${UPDATE:+--document} $comparisons || status=$?
 fi
 for profile in $others; do
     case $profile in

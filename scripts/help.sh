@@ -33,6 +33,8 @@ Variables (make ARCH=aarch64 SMP=4 run):
 
 Variables of make bench (docs/performance.md):
   PROFILE="..."          some of: rows20 pipeline clients1600 mixed memtier latency idle_connections smp4 rest instructions memory
+  SCALE=1                share of the requests and of the time of each run
+  UPDATE=1               writes the tables of docs/performance.md anew (make bench-gate: the floors, too)
   ROUNDS=2               boots of each machine; a row has two values a boot
   BASE=<revision>        the rival is Barium at that revision, not Linux
   QUICK=1                few requests: shows that it works, not how fast it is

@@ -48,3 +48,12 @@ def test_files(made, tmp_path):
     assert "Barium" in words and "Linux" in words and "SET" in words and "p99" not in words
     # It loads nothing from anywhere.
     assert not [one for one in plot.iter() for name in one.attrib if name.endswith("href")] and "@import" not in words
+
+
+def test_overview_puts_architectures_beside_each_other(made, tmp_path):
+    made.write(tmp_path)
+    made.arch, made.disturbed = "aarch64", []
+    made.write(tmp_path)
+    text = report.overview(tmp_path, ("x86_64", "aarch64"))
+    assert "| rows: GET | requests/s | 502 | 100 | 5.0 (4.8" in text and text.count("no difference") == 2
+    assert "x86_64: 1970-01-01 00:00 UTC; rival: Linux. Disturbed by other work on the host: rows." in text
