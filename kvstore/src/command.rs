@@ -489,6 +489,17 @@ pub struct Command {
     pub syscmd: bool,
     /// The handler. None for a container whose subcommands do the work.
     pub run: Option<Handler>,
+    /// How it goes the express way where that can be.
+    pub express: Option<Express>,
+}
+
+/// What the express way (`server/express.rs`) does in a command's place. Names and numbers of arguments are the table's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Express {
+    /// Answers with the string at the first argument.
+    Get,
+    /// Writes the second argument over the string at the first.
+    Set,
 }
 
 impl Command {
@@ -512,6 +523,7 @@ impl Command {
         replaced_by: "",
         syscmd: false,
         run: None,
+        express: None,
     };
 
     /// Whether `n` arguments (with the name) are a legal number.

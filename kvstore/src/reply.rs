@@ -1,5 +1,6 @@
 //! Writes replies into a session's output, in the protocol version that the session speaks.
 
+use crate::encoding::bulks::short_bulk;
 use crate::error::Error;
 use crate::number::double::F64_CHARS;
 use crate::number::{I64_CHARS, format_f64, format_i64, format_u64};
@@ -51,7 +52,7 @@ impl Reply<'_> {
     /// `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.raw(b"+OK\r\n");
+        self.out.write_block(b"+OK\r\n\0\0\0", 5);
     }
 
     /// A simple string (without line ends).
@@ -77,18 +78,19 @@ impl Reply<'_> {
     /// A type byte, a number and a line end.
     #[inline]
     fn header(&mut self, kind: u8, n: u64) {
-        if !self.out.room(I64_CHARS + 3) {
-            return;
-        }
-        let tail = self.out.tail_mut();
         if n < 10 {
-            tail.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
-            return;
+            return self.out.write_block(&[kind, b'0' + n as u8, b'\r', b'\n'], 4);
         }
-        tail.push(kind);
+        self.long_header(kind, n);
+    }
+
+    fn long_header(&mut self, kind: u8, n: u64) {
+        let mut line = [kind; I64_CHARS + 3];
         let mut buf = [0; I64_CHARS];
-        tail.extend_from_slice(format_u64(&mut buf, n));
-        tail.extend_from_slice(b"\r\n");
+        let digits = format_u64(&mut buf, n);
+        line[1..=digits.len()].copy_from_slice(digits);
+        line[digits.len() + 1..digits.len() + 3].copy_from_slice(b"\r\n");
+        self.out.write(&line[..digits.len() + 3]);
     }
 
     /// An integer.
@@ -113,32 +115,19 @@ impl Reply<'_> {
     /// A bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        let n = bytes.len();
-        if n >= 10 {
-            return self.long_bulk(bytes);
-        }
-        if self.out.room(n + 6) {
-            let tail = self.out.tail_mut();
-            tail.extend_from_slice(&[b'$', b'0' + n as u8, b'\r', b'\n']);
-            tail.extend_from_slice(bytes);
-            tail.extend_from_slice(b"\r\n");
+        match self.out.spare_mut().first_chunk_mut() {
+            Some(room) if bytes.len() < 100 => {
+                let written = short_bulk(room, bytes);
+                self.out.wrote(written);
+            }
+            _ => self.long_bulk(bytes),
         }
     }
 
     fn long_bulk(&mut self, bytes: &[u8]) {
-        let n = bytes.len();
-        if n > 8_192 {
-            self.header(b'$', n as u64);
-            self.raw(bytes);
-            return self.raw(b"\r\n");
-        }
-        if !self.out.room(n + I64_CHARS + 5) {
-            return;
-        }
-        self.header(b'$', n as u64);
-        let tail = self.out.tail_mut();
-        tail.extend_from_slice(bytes);
-        tail.extend_from_slice(b"\r\n");
+        self.header(b'$', bytes.len() as u64);
+        self.raw(bytes);
+        self.raw(b"\r\n");
     }
 
     /// A bulk string that is not copied if it is large.

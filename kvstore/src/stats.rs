@@ -18,6 +18,10 @@ pub struct CommandStats {
     pub rejected: u64,
     /// How often it failed.
     pub failed: u64,
+    /// The turn of the event loop (its time, in us) in which it was last timed as part of a run,
+    pub timed_at_us: Option<u64>,
+    /// and how long each took then, in ns.
+    pub each_ns: u64,
 }
 
 /// Different error codes that are counted each for itself; more are counted together.

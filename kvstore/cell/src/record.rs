@@ -294,6 +294,12 @@ impl<T> Record<T> {
         }
     }
 
+    /// Whether the value is bytes that lie in the record.
+    #[inline]
+    pub fn holds_bytes(&self) -> bool {
+        self.head().meta & KIND_MASK == KIND_BYTES
+    }
+
     /// The value, changeable in place.
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         let head = self.head();

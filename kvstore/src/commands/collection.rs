@@ -2,7 +2,7 @@
 //! replies made of stored entries.
 
 use crate::ctx::Ctx;
-use crate::encoding::bulks::{SHORT_ROOM, append_bulks};
+use crate::encoding::bulks::{SHORT_ROOM, WINDOW_ROOM, write_bulks};
 use crate::encoding::listpack::{Cursor, Entry};
 use crate::error::Error;
 use crate::number::{I64_CHARS, format_u64};
@@ -71,10 +71,12 @@ impl Reply<'_> {
     /// `n` entries of a listpack as bulk strings.
     pub fn entries(&mut self, cursor: &mut Cursor<'_>, mut n: usize) {
         while n > 0 {
-            if !self.out.room(SHORT_ROOM.saturating_mul(n).min(1024)) {
+            if !self.out.room(SHORT_ROOM.saturating_mul(n).min(2 * WINDOW_ROOM)) {
                 return;
             }
-            n -= append_bulks(cursor, n, self.out.tail_mut());
+            let (written, used) = write_bulks(cursor, n, self.out.spare_mut());
+            self.out.wrote(used);
+            n -= written;
             if n > 0 {
                 let Some(entry) = cursor.next() else { return };
                 self.entry(entry);

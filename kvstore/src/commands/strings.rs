@@ -1,6 +1,6 @@
 //! Commands on strings: reading and writing values and parts of them.
 
-use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
+use crate::command::{Arg, Command, Express, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::error_text;
@@ -38,6 +38,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1)],
         args: &[Arg::key("key", 0)],
         run: Some(get),
+        express: Some(Express::Get),
         ..Command::DEFAULT
     },
     Command {
@@ -207,6 +208,7 @@ pub const COMMANDS: &[Command] = &[
             ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
         ],
         run: Some(set),
+        express: Some(Express::Set),
         ..Command::DEFAULT
     },
     Command {

@@ -1,6 +1,6 @@
 //! The one command table: the families' arrays, and the way from a name to an entry.
 
-use crate::command::{Command, flag};
+use crate::command::{Command, Express, flag};
 use crate::session::args::Args;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -80,6 +80,40 @@ const BUCKETS: usize = 1_024;
 pub struct Index {
     /// By the name's hash; the next buckets are tried if one is taken.
     buckets: Box<[Bucket; BUCKETS]>,
+    /// The commands that can go the express way.
+    express: [Option<ExpressEntry>; EXPRESS],
+}
+
+/// How many commands can go the express way.
+const EXPRESS: usize = 2;
+
+/// A command that can go the express way: what it is, and how a request for it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpressEntry {
+    /// The command's number.
+    pub number: usize,
+    /// The command.
+    pub command: &'static Command,
+    /// What to do.
+    pub express: Express,
+    /// `*<number of arguments>\r\n$3\r\n`.
+    head: u64,
+    /// The name in lower case and `\r\n`.
+    name: u64,
+}
+
+/// Length of what an [`ExpressEntry`] compares.
+const EXPRESS_HEAD: usize = 8 + 5;
+
+impl ExpressEntry {
+    /// For a command whose name has three letters and whose arguments have a fixed or a least number.
+    fn of(command: &'static Command, number: usize) -> Option<Self> {
+        let (express, &[a, b, c]) = (command.express?, command.name.as_bytes()) else { return None };
+        let arguments = b'0' + command.arity.unsigned_abs();
+        let head = u64::from_le_bytes([b'*', arguments, b'\r', b'\n', b'$', b'3', b'\r', b'\n']);
+        let name = u64::from_le_bytes([a, b, c, b'\r', b'\n', 0, 0, 0]);
+        Some(Self { number, command, express, head, name })
+    }
 }
 
 /// How a command is carried out from a session about which nothing is out of the ordinary.
@@ -138,7 +172,8 @@ impl Entry {
 impl Index {
     /// The index of all commands.
     pub fn new() -> Self {
-        let mut index = Self { buckets: Box::new([Bucket::default(); BUCKETS]) };
+        let mut index = Self { buckets: Box::new([Bucket::default(); BUCKETS]), express: [None; EXPRESS] };
+        let mut express = index.express.iter_mut();
         let mut number = 0;
         for command in all() {
             let word = word(command.name.as_bytes());
@@ -151,9 +186,25 @@ impl Index {
             let exact = name.len() <= 8 && name.iter().all(u8::is_ascii_lowercase);
             let exact_len = if exact { name.len() as u8 } else { 0 };
             index.buckets[at] = Bucket { word, exact_len, way: Way::of(command), entry: Some(entry) };
+            if let Some(found) = ExpressEntry::of(command, number)
+                && let Some(place) = express.next()
+            {
+                *place = Some(found);
+            }
             number += 1 + command.subcommands.len();
         }
         index
+    }
+
+    /// The command for which the request that `rest` begins with can go the express way, and the request's arguments.
+    #[inline(always)]
+    pub fn find_express<'a>(&self, rest: &'a [u8]) -> Option<(&ExpressEntry, &'a [u8])> {
+        let (head, behind) = rest.split_first_chunk()?;
+        let name = u64::from_le_bytes(*behind.first_chunk()?);
+        // Letters in any case; what stands behind the line's end does not matter here.
+        let (head, name) = (u64::from_le_bytes(*head), (name & 0xff_ffff_ffff) | (CASE & 0xff_ffff));
+        let found = self.express.iter().flatten().find(|e| e.head == head && e.name == name)?;
+        Some((found, rest.get(EXPRESS_HEAD..)?))
     }
 
     /// The command of this name, in any case.

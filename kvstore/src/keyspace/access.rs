@@ -6,6 +6,7 @@
 //! (Redis's documentation, "Key eviction": how LRU and LFU are approximated.)
 
 use crate::random::Rng;
+use crate::value::Item;
 use barium_cell::FreshMark;
 
 /// Counter of a new key under LFU, so that it is not evicted before it had a chance.
@@ -95,6 +96,22 @@ impl Access {
     #[inline]
     pub(super) fn touched(&mut self, bits: u32) -> u32 {
         if self.lfu { self.used(bits) } else { self.seconds }
+    }
+
+    /// Moves the clock of a record without a deadline on, if its key's use counts (`touch`) and it does not stand there
+    /// already. False: it has a deadline, and nothing was done.
+    #[inline(always)]
+    pub(super) fn touch_lasting(&mut self, item: &mut Item, touch: bool) -> bool {
+        if item.is_fresh(self.fresh) {
+            return true;
+        }
+        if item.deadline().is_some() {
+            return false;
+        }
+        if touch {
+            item.set_clock(self.touched(item.clock()));
+        }
+        true
     }
 
     fn used(&mut self, bits: u32) -> u32 {

@@ -169,15 +169,24 @@ impl<'a> Keys<'a> {
     /// Like [`read`](Self::read), for a key that is there and has no deadline. None says nothing, and did nothing.
     #[inline(always)]
     pub fn read_lasting(&mut self, key: &[u8]) -> Option<&Item> {
+        self.read_lasting_if(key, |_| true)
+    }
+
+    /// The same for a string whose bytes lie in its record.
+    #[inline(always)]
+    pub fn read_lasting_bytes(&mut self, key: &[u8]) -> Option<&[u8]> {
+        match self.read_lasting_if(key, Item::holds_bytes)?.view() {
+            View::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn read_lasting_if(&mut self, key: &[u8], wanted: impl FnOnce(&Item) -> bool) -> Option<&Item> {
         let Keyspace { dbs, access, stats, .. } = &mut *self.space;
         let item = dbs.get_mut(self.db)?.table.get_to_mark(key)?;
-        if !item.is_fresh(access.fresh()) {
-            if item.deadline().is_some() {
-                return None;
-            }
-            if self.touch {
-                item.set_clock(access.touched(item.clock()));
-            }
+        if !wanted(item) || !access.touch_lasting(item, self.touch) {
+            return None;
         }
         stats.hits += 1;
         Some(item)
@@ -417,6 +426,11 @@ impl<'a> Keys<'a> {
         if self.space.notify_mask & class != 0 && self.space.notify_mask & (event::KEYSPACE | event::KEYEVENT) != 0 {
             self.space.events.push(Followup::Event(Event { db: self.db, name, key: key.into() }));
         }
+    }
+
+    /// Whether nobody is to be told of changes of its keys.
+    pub fn is_quiet(&self) -> bool {
+        !self.db().observed && self.space.notify_mask == 0 && !self.space.effects_wanted
     }
 
     /// Describes the present command's effect by another command than the one that was given (SPOP's by SREM). Can be

@@ -44,23 +44,16 @@ impl Keys<'_> {
     /// Puts a string over another that takes as much memory and has no deadline; true if it could. What nearly every SET is
     /// that is repeated.
     #[inline(always)]
-    fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
+    pub fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
         // What may become an integer, or is stored elsewhere, is left to others.
         if value.len() > INLINE_MAX || matches!(value.first(), Some(b'0'..=b'9' | b'-')) {
             return false;
         }
         let Keyspace { dbs, access, .. } = &mut *self.space;
         let Some(item) = dbs.get_mut(self.db).and_then(|db| db.table.get_mut(key)) else { return false };
-        if item.is_fresh(access.fresh()) {
-            return item.overwrite(Type::String as u8, value);
-        }
-        if item.deadline().is_some() || !item.overwrite(Type::String as u8, value) {
-            return false;
-        }
-        if self.touch && self.used == [None; 2] {
-            item.set_clock(access.touched(item.clock()));
-        }
-        true
+        (item.is_fresh(access.fresh()) || item.deadline().is_none())
+            && item.overwrite(Type::String as u8, value)
+            && access.touch_lasting(item, self.touch && self.used == [None; 2])
     }
 
     /// Puts a string at a key, whatever was there. Its deadline is cleared unless `keep_deadline`. Says nothing to anybody.

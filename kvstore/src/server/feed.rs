@@ -56,7 +56,8 @@ impl Server {
         session.client.active_us = self.core.now_us;
         session.parser.lend(&mut self.spare_spans);
         session.out.lend_buffer(|| self.spare_buffers.pop());
-        session.out.set_limit(self.core.output_limit().max(session.out.owned()));
+        let limit = *self.output_limit.get_or_insert_with(|| self.core.output_limit());
+        session.out.set_limit(limit.max(session.out.owned()));
     }
 
     /// Takes it back, and looks at the output's limits.
@@ -65,6 +66,7 @@ impl Server {
         self.core.end_run();
         session.parser.give_back(&mut self.spare_spans);
         if session.out.chunks() > 0 || session.out.overflowed() {
+            self.output_limit = None;
             self.check_output(&mut session);
         }
         if let Some(buffer) = session.out.take_buffer() {
@@ -125,6 +127,13 @@ impl Server {
         let mut start = 0;
         let mut plain = self.is_plain(session);
         loop {
+            if plain {
+                self.go_express(session, bytes);
+                start = session.parser.cursor();
+                if start == bytes.len() {
+                    return Input::Used(start);
+                }
+            }
             match session.parser.parse(bytes, self.limits(session)) {
                 Step::Command => {
                     start = session.parser.cursor();

@@ -6,6 +6,7 @@
 mod blocked;
 mod client_memory;
 pub(crate) mod dispatch;
+mod express;
 mod feed;
 mod followups;
 mod housekeeping;
@@ -75,6 +76,8 @@ pub struct Server {
     spare_spans: Vec<Span>,
     /// Lent to sessions that have something to say.
     spare_buffers: Vec<Vec<u8>>,
+    /// [`Core::output_limit`] as it was asked for in this turn, None: not yet, or sessions have queued much since.
+    output_limit: Option<usize>,
     /// What the sessions take, for `maxmemory-clients`.
     client_memory: ClientMemory,
     /// When the sessions' limits are looked at next, monotonic time in us.
@@ -143,6 +146,7 @@ impl Server {
             core,
             spare_spans: Vec::new(),
             spare_buffers: Vec::new(),
+            output_limit: None,
             client_memory: ClientMemory::default(),
             next_session_check_us: 0,
         })
@@ -152,6 +156,7 @@ impl Server {
     pub fn set_time(&mut self, now_us: u64, unix_us: i64) {
         self.core.now_us = now_us;
         self.core.unix_us = unix_us;
+        self.output_limit = None;
         self.keyspace.set_now(unix_us / 1000);
     }
 

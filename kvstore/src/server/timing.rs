@@ -13,46 +13,68 @@ use crate::ctx::Ctx;
 /// Commands of a kind that are timed together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// The command's number.
-    number: usize,
-    /// How many there were; 0: there is no run.
+    /// The command's number; None: there is no run.
+    number: Option<usize>,
+    /// How many there were.
     times: u32,
-    /// When it began, monotonic time in ns.
-    since_ns: u64,
+    /// When it began, monotonic time in ns. None: the clock is not read, each lasts as long as the command did when it was
+    /// last timed, in this turn of the event loop.
+    since_ns: Option<u64>,
 }
 
 impl Core {
     /// A small command is about to be carried out.
     #[inline]
     pub(super) fn join_run(&mut self, number: usize) {
-        if self.run.number == number && self.run.times > 0 {
-            self.run.times += 1;
-        } else {
+        self.enter_run(number);
+        self.run.times += 1;
+    }
+
+    /// Small commands are about to be carried out; [`count_run`](Self::count_run) says how many there were.
+    #[inline]
+    pub(super) fn enter_run(&mut self, number: usize) {
+        if self.run.number != Some(number) {
             self.begin_run(number);
         }
     }
 
+    /// So many more belong to the run.
+    #[inline]
+    pub(super) fn count_run(&mut self, times: u32) {
+        self.run.times += times;
+    }
+
     fn begin_run(&mut self, number: usize) {
-        let now_ns = self.machine.monotonic_ns();
+        let timed = self.stats.commands.get(number).is_some_and(|s| s.timed_at_us == Some(self.now_us));
+        let now_ns = if timed && self.run.since_ns.is_none() { 0 } else { self.machine.monotonic_ns() };
         self.close_run(now_ns);
-        self.run = Run { number, times: 1, since_ns: now_ns };
+        self.run = Run { number: Some(number), times: 0, since_ns: if timed { None } else { Some(now_ns) } };
     }
 
     /// What comes is not part of a run.
     #[inline]
     pub(super) fn end_run(&mut self) {
-        if self.run.times > 0 {
-            let now_ns = self.machine.monotonic_ns();
+        if self.run.number.is_some() {
+            let now_ns = if self.run.since_ns.is_some() { self.machine.monotonic_ns() } else { 0 };
             self.close_run(now_ns);
         }
     }
 
+    /// `now_ns` is looked at if the run is timed.
     fn close_run(&mut self, now_ns: u64) {
         let run = core::mem::take(&mut self.run);
-        if run.times > 0 {
-            let took_ns = now_ns.saturating_sub(run.since_ns);
-            self.stats.took(run.number, run.times, took_ns, self.config.latency_tracking);
-        }
+        let Some(s) = run.number.and_then(|number| self.stats.commands.get_mut(number)) else { return };
+        let (Some(number), 1..) = (run.number, run.times) else { return };
+        let took_ns = match run.since_ns {
+            Some(since_ns) => {
+                let took_ns = now_ns.saturating_sub(since_ns);
+                s.timed_at_us = Some(self.now_us);
+                s.each_ns = took_ns / u64::from(run.times);
+                took_ns
+            }
+            None => s.each_ns * u64::from(run.times),
+        };
+        self.stats.took(number, run.times, took_ns, self.config.latency_tracking);
     }
 
     /// When an event of the server's own begins, monotonic time in ns; not read if the latency monitor is off.

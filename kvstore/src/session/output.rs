@@ -39,8 +39,10 @@ pub struct Mark {
 pub struct Output {
     /// Closed chunks, oldest first.
     queue: VecDeque<Chunk>,
-    /// The chunk that is being written.
+    /// The chunk that is being written. All its room is initialised, so that a reply can be put there by stores of fixed size;
     tail: Vec<u8>,
+    /// so much of it is written.
+    end: usize,
     /// Bytes of the oldest chunk that are already sent.
     sent: usize,
     /// Number of the tail, counted from the session's begin.
@@ -74,17 +76,17 @@ impl Output {
 
     /// Bytes still to be sent.
     pub fn len(&self) -> usize {
-        self.owned + self.shared + self.tail.len() - self.sent
+        self.owned + self.shared + self.end - self.sent
     }
 
     /// Whether all is sent.
     pub fn is_empty(&self) -> bool {
-        self.tail.is_empty() && self.queue.is_empty()
+        self.end == 0 && self.queue.is_empty()
     }
 
-    /// Bytes that the queue owns (capacity of the tail with them).
+    /// Bytes that the queue owns (the tail's room with them).
     pub fn owned(&self) -> usize {
-        self.owned + self.tail.capacity()
+        self.owned + self.tail.len()
     }
 
     /// Bytes in closed chunks that it shares.
@@ -103,13 +105,13 @@ impl Output {
 
     /// Bytes in the buffer that is being written into and in the closed chunks, as far as they are still to be sent.
     pub fn parts(&self) -> (usize, usize) {
-        let tail = if self.queue.is_empty() { self.tail.len() - self.sent } else { self.tail.len() };
+        let tail = if self.queue.is_empty() { self.end - self.sent } else { self.end };
         (tail, self.len() - tail)
     }
 
     /// Size of the buffer that is being written into.
     pub const fn buffer_size(&self) -> usize {
-        self.tail.capacity()
+        self.tail.len()
     }
 
     /// Number of closed chunks.
@@ -120,23 +122,44 @@ impl Output {
     /// Appends bytes.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) {
-        if self.tail.capacity() - self.tail.len() >= bytes.len() {
-            self.tail.extend_from_slice(bytes);
-        } else {
-            self.write_slowly(bytes);
+        match self.tail.get_mut(self.end..).and_then(|room| room.get_mut(..bytes.len())) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.end += bytes.len();
+            }
+            None => self.write_slowly(bytes),
+        }
+    }
+
+    /// Appends the first `n` bytes of a block, which is stored as a whole.
+    #[inline]
+    pub fn write_block<const N: usize>(&mut self, block: &[u8; N], n: usize) {
+        match self.spare_mut().first_chunk_mut() {
+            Some(place) => {
+                *place = *block;
+                self.end += n;
+            }
+            None => self.write_slowly(&block[..n]),
         }
     }
 
     /// Makes sure that `n` bytes (at most [`CHUNK`]) can be appended without a further check; false: they must be dropped.
     #[inline]
     pub fn room(&mut self, n: usize) -> bool {
-        self.tail.capacity() - self.tail.len() >= n || self.make_room(n)
+        self.tail.len() - self.end >= n || self.make_room(n)
     }
 
-    /// Appends to the tail directly; [`room`](Self::room) was asked before.
+    /// What the tail has room for, to be written to directly; [`wrote`](Self::wrote) must follow.
     #[inline]
-    pub fn tail_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.tail
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        self.tail.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// The first `n` bytes of [`spare_mut`](Self::spare_mut) were written.
+    #[inline]
+    pub fn wrote(&mut self, n: usize) {
+        debug_assert!(n <= self.tail.len() - self.end);
+        self.end += n;
     }
 
     #[cold]
@@ -144,24 +167,23 @@ impl Output {
         if self.overflowed {
             return false;
         }
-        if self.owned + self.tail.len() + n > self.limit {
+        if self.owned + self.end + n > self.limit {
             self.overflow();
             return false;
         }
-        let used = self.tail.len();
-        if used + n <= CHUNK {
+        let want = if self.end + n <= CHUNK {
             // The chunk grows, doubling up to its full size.
-            let want = (self.tail.capacity() * 2).max(FIRST).max(used + n).min(CHUNK);
-            if self.tail.try_reserve_exact(want - used).is_err() {
+            (self.tail.len() * 2).max(FIRST).max(self.end + n).min(CHUNK)
+        } else {
+            self.close_tail();
+            n.max(CHUNK)
+        };
+        if want > self.tail.len() {
+            if self.tail.try_reserve_exact(want - self.tail.len()).is_err() {
                 self.overflow();
                 return false;
             }
-            return true;
-        }
-        self.close_tail();
-        if self.tail.try_reserve_exact(n.max(CHUNK)).is_err() {
-            self.overflow();
-            return false;
+            self.tail.resize(want, 0);
         }
         true
     }
@@ -169,10 +191,10 @@ impl Output {
     #[cold]
     fn write_slowly(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let free = self.tail.capacity() - self.tail.len();
+            let free = self.tail.len() - self.end;
             let n = if bytes.len() <= free {
                 bytes.len()
-            } else if free > 0 && self.tail.capacity() >= CHUNK {
+            } else if free > 0 && self.tail.len() >= CHUNK {
                 free
             } else {
                 let n = bytes.len().min(CHUNK);
@@ -181,8 +203,10 @@ impl Output {
                 }
                 n
             };
-            self.tail.extend_from_slice(&bytes[..n]);
-            bytes = &bytes[n..];
+            let (now, rest) = bytes.split_at(n);
+            self.tail[self.end..self.end + n].copy_from_slice(now);
+            self.end += n;
+            bytes = rest;
         }
     }
 
@@ -191,17 +215,25 @@ impl Output {
         // What is queued will never be sent: the session is closed.
         self.queue = VecDeque::new();
         self.tail = Vec::new();
-        (self.owned, self.shared, self.sent) = (0, 0, 0);
+        (self.end, self.owned, self.shared, self.sent) = (0, 0, 0, 0);
     }
 
     /// Closes the tail so that the next byte begins a new chunk.
     fn close_tail(&mut self) {
-        if self.tail.is_empty() {
+        if self.end == 0 {
             return;
         }
-        self.owned += self.tail.len();
-        self.queue.push_back(Chunk::Owned(core::mem::take(&mut self.tail)));
+        self.owned += self.end;
+        let tail = self.take_tail();
+        self.queue.push_back(Chunk::Owned(tail));
         self.tail_number += 1;
+    }
+
+    /// What is written of the tail; there is none any more.
+    fn take_tail(&mut self) -> Vec<u8> {
+        let mut tail = core::mem::take(&mut self.tail);
+        tail.truncate(core::mem::take(&mut self.end));
+        tail
     }
 
     /// Appends a large value without copying it.
@@ -224,7 +256,7 @@ impl Output {
 
     /// The present place, for [`insert`](Self::insert).
     pub fn mark(&self) -> Mark {
-        Mark { chunk: self.tail_number, offset: self.tail.len() }
+        Mark { chunk: self.tail_number, offset: self.end }
     }
 
     /// Puts bytes in at a place that was marked since the last byte was sent.
@@ -234,7 +266,12 @@ impl Output {
         }
         let back = (self.tail_number - mark.chunk) as usize;
         if back == 0 {
-            self.tail.splice(mark.offset..mark.offset, bytes.iter().copied());
+            if self.tail.len() - self.end < bytes.len() {
+                self.tail.resize(self.end + bytes.len(), 0);
+            }
+            self.tail.copy_within(mark.offset..self.end, mark.offset + bytes.len());
+            self.tail[mark.offset..mark.offset + bytes.len()].copy_from_slice(bytes);
+            self.end += bytes.len();
             return;
         }
         let index = self.queue.len() - back;
@@ -261,24 +298,24 @@ impl Output {
             match self.queue.pop_back() {
                 Some(Chunk::Owned(v)) => {
                     self.owned -= v.len();
-                    self.tail = v;
+                    (self.end, self.tail) = (v.len(), v);
                 }
                 Some(Chunk::Shared(s)) => {
                     self.shared -= s.len();
-                    self.tail = Vec::new();
+                    (self.tail, self.end) = (Vec::new(), 0);
                 }
                 None => break,
             }
             self.tail_number -= 1;
         }
-        self.tail.truncate(mark.offset);
+        self.end = self.end.min(mark.offset);
     }
 
     /// The next piece to send, empty when there is none.
     #[inline]
     pub fn front(&self) -> &[u8] {
         match self.queue.front() {
-            None => &self.tail[self.sent..],
+            None => &self.tail[self.sent..self.end],
             Some(chunk) => &chunk.bytes()[self.sent..],
         }
     }
@@ -301,21 +338,20 @@ impl Output {
             if self.queue.is_empty() {
                 self.queue = VecDeque::new();
             }
-        } else if self.sent >= self.tail.len() {
-            self.tail.clear();
-            self.sent = 0;
+        } else if self.sent >= self.end {
+            (self.end, self.sent) = (0, 0);
         }
     }
 
     /// Takes the buffer of an empty queue, to be lent to another session.
     pub fn take_buffer(&mut self) -> Option<Vec<u8>> {
-        if self.is_empty() && self.tail.capacity() > 0 { Some(core::mem::take(&mut self.tail)) } else { None }
+        if self.is_empty() && !self.tail.is_empty() { Some(core::mem::take(&mut self.tail)) } else { None }
     }
 
-    /// Lends an empty buffer to a queue that has none.
+    /// Lends a buffer that [`take_buffer`](Self::take_buffer) gave to a queue that has none.
     #[inline]
     pub fn lend_buffer(&mut self, buffer: impl FnOnce() -> Option<Vec<u8>>) {
-        if self.tail.capacity() == 0
+        if self.tail.is_empty()
             && let Some(b) = buffer()
         {
             self.tail = b;
@@ -330,7 +366,7 @@ impl Output {
                 Some(Chunk::Shared(s)) => self.write_shared(&s),
                 Some(Chunk::Owned(v)) => self.write(&v),
                 None => {
-                    let tail = core::mem::take(&mut other.tail);
+                    let tail = other.take_tail();
                     self.write(&tail);
                 }
             }

@@ -462,10 +462,24 @@ impl Parser {
     }
 }
 
-/// The argument at the beginning of `rest`, the end of `buffer`, and what follows it; if its header has one or two digits and
-/// it is there as a whole.
+/// The argument at the beginning of `rest`, the end of `buffer`, and what follows it; if [`short_bulk`] finds one.
 #[inline(always)]
 fn short_item<'a>(buffer: &[u8], rest: &'a [u8]) -> Option<(Span, &'a [u8])> {
+    let (header, len, behind) = short_bulk(rest)?;
+    Some((Span::new(buffer.len() - rest.len() + header, len), behind))
+}
+
+/// The text of the bulk string at the beginning of `rest`, and what follows it; if [`short_bulk`] finds one.
+#[inline(always)]
+pub fn short_text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (header, len, behind) = short_bulk(rest)?;
+    Some((rest.get(header..header + len)?, behind))
+}
+
+/// The length of the header of the bulk string at the beginning of `rest`, that of its text, and what follows it; if the header
+/// has one or two digits and all is there.
+#[inline(always)]
+fn short_bulk(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
     const DOLLAR: u32 = b'$' as u32;
     const CR: u32 = b'\r' as u32;
     let word = u32::from_le_bytes(*rest.first_chunk()?);
@@ -484,8 +498,9 @@ fn short_item<'a>(buffer: &[u8], rest: &'a [u8]) -> Option<(Span, &'a [u8])> {
     if first > 9 {
         return None;
     }
-    let behind = rest.get(header + len as usize + 2..)?;
-    Some((Span::new(buffer.len() - rest.len() + header, len as usize), behind))
+    let len = len as usize;
+    let behind = rest.get(header + len + 2..)?;
+    Some((header, len, behind))
 }
 
 #[cfg(test)]

@@ -1,0 +1,184 @@
+//! The express way of the commonest requests: GET of a string, and SET over one, from a session about which nothing is out of
+//! the ordinary, in a keyspace that nobody watches.
+//!
+//! A request is taken as it came, without making a command of it first; what it does is what its handler would do. A
+//! request that is anything else (another spelling, a key that is not there or has a deadline, a number) is left alone, as
+//! if it had not been looked at.
+
+use super::Server;
+use crate::command::Express;
+use crate::commands::table::ExpressEntry;
+use crate::core::Core;
+use crate::reply::Reply;
+use crate::session::parser::short_text;
+use crate::session::{Client, Session};
+
+impl Server {
+    /// Carries out the requests that `bytes` holds from the parser's cursor on, up to the first that must go another way, and
+    /// moves the cursor behind them. The session and its server are plain ([`Server::is_plain`]).
+    #[inline]
+    pub(super) fn go_express(&mut self, session: &mut Session, bytes: &[u8]) {
+        let mut rest = bytes.get(session.parser.cursor()..).unwrap_or_default();
+        if self.core.index.find_express(rest).is_some() && !self.core.config.exact_times {
+            rest = self.express_batch(session, rest);
+            session.parser.set_cursor(bytes.len() - rest.len());
+        }
+    }
+
+    fn express_batch<'a>(&mut self, session: &mut Session, mut rest: &'a [u8]) -> &'a [u8] {
+        let Session { client, out, .. } = session;
+        let core = &mut self.core;
+        let mut reply = Reply { out, resp3: client.resp3 };
+        // Whether keys may be written, once it was asked: nothing that is done here changes that.
+        let mut may_write = None;
+        let mut keys = self.keyspace.keys(client.db);
+        keys.touch = !client.no_touch;
+        let mut present: Option<ExpressEntry> = None;
+        let mut times = 0;
+        while let Some((entry, arguments)) = core.index.find_express(rest) {
+            let Some((key, mut behind)) = short_text(arguments) else { break };
+            if present.is_none_or(|present| present.number != entry.number) {
+                let entry = *entry;
+                count(core, client, present, times);
+                core.enter_run(entry.number);
+                (present, times) = (Some(entry), 0);
+            }
+            let Some(present) = present else { break };
+            match present.express {
+                Express::Get => {
+                    let Some(bytes) = keys.read_lasting_bytes(key) else { break };
+                    reply.bulk(bytes);
+                }
+                Express::Set => {
+                    let Some((value, end)) = short_text(behind) else { break };
+                    let may_write = *may_write.get_or_insert_with(|| keys.is_quiet() && !core.over_maxmemory());
+                    if !may_write || !keys.overwrite(key, value) {
+                        break;
+                    }
+                    keys.space.dirty += 1;
+                    reply.ok();
+                    behind = end;
+                }
+            }
+            times += 1;
+            rest = behind;
+        }
+        count(core, client, present, times);
+        rest
+    }
+}
+
+/// Counts requests that were carried out.
+fn count(core: &mut Core, client: &mut Client, entry: Option<ExpressEntry>, times: u32) {
+    let (Some(entry), 1..) = (entry, times) else { return };
+    core.count_run(times);
+    core.stats.processed += u64::from(times);
+    if let Some(s) = core.stats.commands.get_mut(entry.number) {
+        s.calls += u64::from(times);
+    }
+    client.commands += u64::from(times);
+    client.last_command = Some(entry.command);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::random::Rng;
+    use crate::session::Fate;
+    use crate::testing::Bench;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    fn request(words: &[&str]) -> Vec<u8> {
+        let mut request = format!("*{}\r\n", words.len());
+        words.iter().for_each(|w| request += &format!("${}\r\n{w}\r\n", w.len()));
+        request.into_bytes()
+    }
+
+    /// A pipeline in which GET and SET of strings stand beside what looks like it and is not.
+    fn pipeline(rng: &mut Rng) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for _ in 0..rng.below(40) {
+            let key = format!("{:0width$}", rng.below(6), width = [1, 9, 10, 99, 120][rng.below(5)]);
+            let value = "v".repeat([0, 1, 3, 8, 9, 10, 20, 99, 200, 5_000][rng.below(10)]);
+            let (get, set) = if rng.below(2) == 0 { ("GET", "SET") } else { ("gEt", "set") };
+            bytes.extend(match rng.below(16) {
+                0..5 => request(&[get, &key]),
+                5..10 => request(&[set, &key, &value]),
+                10 => request(&["INCR", &key]),
+                11 => request(&["SET", &key, "123"]),
+                12 => request(&["PEXPIRE", &key, "100000"]),
+                13 => request(&["DEL", &key]),
+                14 => request(&["LPUSH", &key, "a"]),
+                _ => [request(&["GET"]), request(&["SET", &key, "a", "KEEPTTL"]), request(&["GEO", &key])].concat(),
+            });
+        }
+        bytes
+    }
+
+    /// What is left of a figure of INFO that does not depend on time.
+    fn figures(bench: &mut Bench, section: &str) -> String {
+        let client = bench.client();
+        let info = bench.run(client, &format!("INFO {section}"));
+        bench.server().disconnect(client);
+        let kept = |line: &&str| {
+            ["keyspace_", "total_commands", "rdb_changes", "cmdstat_", "errorstat", "db0"].iter().any(|p| line.contains(p))
+        };
+        let lines = info.lines().filter(kept);
+        lines.map(|l| l.split(",usec").next().unwrap_or(l)).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn leaves_what_the_handlers_leave() {
+        // Who notices what takes less than a millisecond has every command timed by itself, and none goes this way.
+        let (mut express, mut other) = (Bench::new(&[]), Bench::new(&[("slowlog-log-slower-than", "0")]));
+        let (a, b) = (express.client(), other.client());
+        let mut rng = Rng::new(5);
+        for _ in 0..300 {
+            let mut bytes = pipeline(&mut rng);
+            let whole = bytes.len();
+            while !bytes.is_empty() {
+                let n = if rng.below(2) == 0 { bytes.len() } else { rng.below(bytes.len()) + 1 };
+                let piece: Vec<u8> = bytes.drain(..n).collect();
+                assert_eq!(express.feed(a, &piece), n);
+                assert_eq!(other.feed(b, &piece), n);
+                assert_eq!(String::from_utf8_lossy(&express.read_raw(a)), String::from_utf8_lossy(&other.read_raw(b)));
+            }
+            if rng.below(10) == 0 {
+                express.pass_ms(30_000);
+                other.pass_ms(30_000);
+            }
+            assert!(whole == 0 || express.server().fate(a) == Fate::Open);
+            for section in ["stats", "persistence", "commandstats", "errorstats", "keyspace"] {
+                assert_eq!(figures(&mut express, section), figures(&mut other, section));
+            }
+        }
+        assert!(figures(&mut express, "commandstats").contains("cmdstat_get:calls="));
+    }
+
+    #[test]
+    fn who_watches_is_told() {
+        let mut bench = Bench::new(&[]);
+        let (a, b) = (bench.client(), bench.client());
+        bench.run(a, "SET k abc");
+        bench.run(b, "WATCH k");
+        bench.run(b, "MULTI");
+        bench.run(b, "PING");
+        bench.run(a, "SET k abd");
+        assert_eq!(bench.run(b, "EXEC"), "nil");
+        bench.run(b, "CONFIG SET notify-keyspace-events KEA");
+        bench.run(b, "SUBSCRIBE __keyspace@0__:k");
+        bench.run(a, "SET k abe");
+        assert!(bench.read(b).contains("set"));
+    }
+
+    #[test]
+    fn writes_are_refused_when_memory_is_short() {
+        let mut bench = Bench::new(&[]);
+        let a = bench.client();
+        bench.run(a, "SET k abc");
+        bench.run(a, "CONFIG SET maxmemory 1");
+        assert!(bench.run(a, "SET k abd").contains("OOM"));
+        assert_eq!(bench.run(a, "GET k"), "abc");
+    }
+}
