@@ -500,6 +500,8 @@ pub enum Express {
     Get,
     /// Writes the second argument over the string at the first.
     Set,
+    /// Does that with each pair of arguments.
+    SetMany,
 }
 
 impl Command {

@@ -141,6 +141,7 @@ pub const COMMANDS: &[Command] = &[
         args: &[Arg::block("data", &[Arg::key("key", 0), Arg::string("value")]).multiple()],
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
         run: Some(mset),
+        express: Some(Express::SetMany),
         ..Command::DEFAULT
     },
     Command {

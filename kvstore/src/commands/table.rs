@@ -2,6 +2,7 @@
 
 use crate::command::{Command, Express, flag};
 use crate::session::args::Args;
+use crate::session::parser::short_array;
 use alloc::boxed::Box;
 use alloc::string::String;
 
@@ -81,13 +82,13 @@ pub struct Index {
     /// By the name's hash; the next buckets are tried if one is taken.
     buckets: Box<[Bucket; BUCKETS]>,
     /// The commands that can go the express way.
-    express: [Option<ExpressEntry>; EXPRESS],
+    express: [ExpressEntry; EXPRESS],
 }
 
 /// How many commands can go the express way.
-const EXPRESS: usize = 2;
+const EXPRESS: usize = 3;
 
-/// A command that can go the express way: what it is, and how a request for it begins.
+/// A command that can go the express way: what it is, and how a request for it looks.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpressEntry {
     /// The command's number.
@@ -96,23 +97,31 @@ pub struct ExpressEntry {
     pub command: &'static Command,
     /// What to do.
     pub express: Express,
-    /// `*<number of arguments>\r\n$3\r\n`.
-    head: u64,
-    /// The name in lower case and `\r\n`.
-    name: u64,
+    /// The first eight bytes of the name's bulk string, [`EXPRESS_CASE`] set.
+    word: u64,
+    /// Number of arguments with the name; 0: any.
+    arguments: usize,
+    /// Length of the name's bulk string.
+    name_len: usize,
 }
 
-/// Length of what an [`ExpressEntry`] compares.
-const EXPRESS_HEAD: usize = 8 + 5;
+/// The case of what stands behind `$<one digit>\r\n`. Of a name of three letters the fourth byte is the line's end, which no
+/// command's parser looks at.
+const EXPRESS_CASE: u64 = CASE << 32;
 
 impl ExpressEntry {
-    /// For a command whose name has three letters and whose arguments have a fixed or a least number.
+    const NONE: Self =
+        Self { number: 0, command: &Command::DEFAULT, express: Express::Get, word: 0, arguments: 0, name_len: 0 };
+
+    /// For a command whose name has three or four letters.
     fn of(command: &'static Command, number: usize) -> Option<Self> {
-        let (express, &[a, b, c]) = (command.express?, command.name.as_bytes()) else { return None };
-        let arguments = b'0' + command.arity.unsigned_abs();
-        let head = u64::from_le_bytes([b'*', arguments, b'\r', b'\n', b'$', b'3', b'\r', b'\n']);
-        let name = u64::from_le_bytes([a, b, c, b'\r', b'\n', 0, 0, 0]);
-        Some(Self { number, command, express, head, name })
+        let express = command.express?;
+        let name = command.name.as_bytes();
+        let (&[a, b, c, d], 3 | 4) = ([name, b"\r"].concat().first_chunk()?, name.len()) else { return None };
+        let start = [b'$', b'0' + name.len() as u8, b'\r', b'\n', a, b, c, d];
+        let arguments = if express == Express::SetMany { 0 } else { usize::from(command.arity.unsigned_abs()) };
+        let word = u64::from_le_bytes(start) | EXPRESS_CASE;
+        Some(Self { number, command, express, word, arguments, name_len: 4 + name.len() + 2 })
     }
 }
 
@@ -172,7 +181,8 @@ impl Entry {
 impl Index {
     /// The index of all commands.
     pub fn new() -> Self {
-        let mut index = Self { buckets: Box::new([Bucket::default(); BUCKETS]), express: [None; EXPRESS] };
+        let mut index =
+            Self { buckets: Box::new([Bucket::default(); BUCKETS]), express: [ExpressEntry::NONE; EXPRESS] };
         let mut express = index.express.iter_mut();
         let mut number = 0;
         for command in all() {
@@ -189,22 +199,24 @@ impl Index {
             if let Some(found) = ExpressEntry::of(command, number)
                 && let Some(place) = express.next()
             {
-                *place = Some(found);
+                *place = found;
             }
             number += 1 + command.subcommands.len();
         }
         index
     }
 
-    /// The command for which the request that `rest` begins with can go the express way, and the request's arguments.
+    /// The command for which the request that `rest` begins with may go the express way, the number of arguments behind its
+    /// name, and what holds them.
     #[inline(always)]
-    pub fn find_express<'a>(&self, rest: &'a [u8]) -> Option<(&ExpressEntry, &'a [u8])> {
-        let (head, behind) = rest.split_first_chunk()?;
-        let name = u64::from_le_bytes(*behind.first_chunk()?);
-        // Letters in any case; what stands behind the line's end does not matter here.
-        let (head, name) = (u64::from_le_bytes(*head), (name & 0xff_ffff_ffff) | (CASE & 0xff_ffff));
-        let found = self.express.iter().flatten().find(|e| e.head == head && e.name == name)?;
-        Some((found, rest.get(EXPRESS_HEAD..)?))
+    pub fn find_express<'a>(&self, rest: &'a [u8]) -> Option<(&ExpressEntry, usize, &'a [u8])> {
+        let (arguments, behind) = short_array(rest)?;
+        let word = u64::from_le_bytes(*behind.first_chunk()?) | EXPRESS_CASE;
+        let found = self.express.iter().find(|e| e.word == word)?;
+        if found.arguments != arguments && found.arguments != 0 {
+            return None;
+        }
+        Some((found, arguments - 1, behind.get(found.name_len..)?))
     }
 
     /// The command of this name, in any case.

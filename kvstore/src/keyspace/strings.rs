@@ -51,9 +51,11 @@ impl Keys<'_> {
         }
         let Keyspace { dbs, access, .. } = &mut *self.space;
         let Some(item) = dbs.get_mut(self.db).and_then(|db| db.table.get_mut(key)) else { return false };
-        (item.is_fresh(access.fresh()) || item.deadline().is_none())
-            && item.overwrite(Type::String as u8, value)
-            && access.touch_lasting(item, self.touch && self.used == [None; 2])
+        let fresh = item.is_fresh(access.fresh());
+        if (!fresh && item.deadline().is_some()) || !item.overwrite(Type::String as u8, value) {
+            return false;
+        }
+        fresh || access.touch_lasting(item, self.touch && self.used == [None; 2])
     }
 
     /// Puts a string at a key, whatever was there. Its deadline is cleared unless `keep_deadline`. Says nothing to anybody.

@@ -1,4 +1,4 @@
-//! The express way of the commonest requests: GET of a string, and SET over one, from a session about which nothing is out of
+//! The express way of the commonest requests: GET of a string, and SET or MSET over such, from a session about which nothing is out of
 //! the ordinary, in a keyspace that nobody watches.
 //!
 //! A request is taken as it came, without making a command of it first; what it does is what its handler would do. A
@@ -35,7 +35,7 @@ impl Server {
         keys.touch = !client.no_touch;
         let mut present: Option<ExpressEntry> = None;
         let mut times = 0;
-        while let Some((entry, arguments)) = core.index.find_express(rest) {
+        while let Some((entry, n, arguments)) = core.index.find_express(rest) {
             let Some((key, mut behind)) = short_text(arguments) else { break };
             if present.is_none_or(|present| present.number != entry.number) {
                 let entry = *entry;
@@ -59,12 +59,48 @@ impl Server {
                     reply.ok();
                     behind = end;
                 }
+                Express::SetMany => {
+                    let mut pairs = Pairs::default();
+                    let Some((pairs, end)) = pairs.read(n, arguments) else { break };
+                    let may_write = *may_write.get_or_insert_with(|| keys.is_quiet() && !core.over_maxmemory());
+                    // Where one cannot be written over, the handler does it all again: that changes nothing.
+                    if !may_write || !pairs.iter().all(|(key, value)| keys.overwrite(key, value)) {
+                        break;
+                    }
+                    keys.space.dirty += pairs.len() as u64;
+                    reply.ok();
+                    behind = end;
+                }
             }
             times += 1;
             rest = behind;
         }
         count(core, client, present, times);
         rest
+    }
+}
+
+/// Most pairs that go the express way.
+const PAIRS: usize = 16;
+
+/// A key and a value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// Keys and values of one request.
+#[derive(Default)]
+struct Pairs<'a>([Pair<'a>; PAIRS]);
+
+impl<'a> Pairs<'a> {
+    /// Finds the pairs that are `n` arguments, and what follows them. None: it is another number, or not all are there.
+    #[inline(always)]
+    fn read(&mut self, n: usize, arguments: &'a [u8]) -> Option<(&[Pair<'a>], &'a [u8])> {
+        let pairs = self.0.get_mut(..n / 2).filter(|_| n.is_multiple_of(2))?;
+        let mut rest = arguments;
+        for (key, value) in &mut *pairs {
+            (*key, rest) = short_text(rest)?;
+            (*value, rest) = short_text(rest)?;
+        }
+        Some((pairs, rest))
     }
 }
 
@@ -102,11 +138,15 @@ mod tests {
             let key = format!("{:0width$}", rng.below(6), width = [1, 9, 10, 99, 120][rng.below(5)]);
             let value = "v".repeat([0, 1, 3, 8, 9, 10, 20, 99, 200, 5_000][rng.below(10)]);
             let (get, set) = if rng.below(2) == 0 { ("GET", "SET") } else { ("gEt", "set") };
-            bytes.extend(match rng.below(16) {
+            let other = format!("{}", rng.below(6));
+            bytes.extend(match rng.below(19) {
                 0..5 => request(&[get, &key]),
                 5..10 => request(&[set, &key, &value]),
                 10 => request(&["INCR", &key]),
                 11 => request(&["SET", &key, "123"]),
+                16 => request(&["MSET", &key, &value, &other, "x", &key, "y"]),
+                17 => request(&[[&["mSEt"][..], &[other.as_str(), "abc"].repeat(rng.below(18))].concat()].concat()),
+                18 => request(&["MSET", &key, &value, &other]),
                 12 => request(&["PEXPIRE", &key, "100000"]),
                 13 => request(&["DEL", &key]),
                 14 => request(&["LPUSH", &key, "a"]),
@@ -122,7 +162,9 @@ mod tests {
         let info = bench.run(client, &format!("INFO {section}"));
         bench.server().disconnect(client);
         let kept = |line: &&str| {
-            ["keyspace_", "total_commands", "rdb_changes", "cmdstat_", "errorstat", "db0"].iter().any(|p| line.contains(p))
+            ["keyspace_", "total_commands", "rdb_changes", "cmdstat_", "errorstat", "db0"]
+                .iter()
+                .any(|p| line.contains(p))
         };
         let lines = info.lines().filter(kept);
         lines.map(|l| l.split(",usec").next().unwrap_or(l)).collect::<Vec<_>>().join("\n")

@@ -187,18 +187,11 @@ impl Parser {
         if self.left == 0 && self.parse_short(buffer) { Step::Command } else { self.parse_any(buffer, limits) }
     }
 
-    /// A whole command of one to nine arguments with headers of one or two digits, which is nearly every one, in one go.
+    /// A whole command whose headers have one or two digits, which is nearly every one, in one go.
     /// False: it is something else, and nothing was taken.
     #[inline(always)]
     fn parse_short(&mut self, buffer: &[u8]) -> bool {
-        let Some((header, mut rest)) = buffer.get(self.cursor..).and_then(<[u8]>::split_first_chunk::<4>) else {
-            return false;
-        };
-        let header = u32::from_le_bytes(*header);
-        let n = (header >> 8 & 0xff).wrapping_sub(u32::from(b'0'));
-        if header & 0x00ff_00ff != u32::from(b'*') | u32::from(b'\r') << 16 || !(1..=9).contains(&n) {
-            return false;
-        }
+        let Some((n, mut rest)) = buffer.get(self.cursor..).and_then(short_array) else { return false };
         for _ in 0..n {
             let Some((span, behind)) = short_item(buffer, rest) else {
                 self.spans.clear();
@@ -460,6 +453,25 @@ impl Parser {
             }
         }
     }
+}
+
+/// The number in the header of the array at the beginning of `rest`, and what follows it; if it is from 1 to 99 and has no
+/// digits more than it needs.
+#[inline(always)]
+pub fn short_array(rest: &[u8]) -> Option<(usize, &[u8])> {
+    let word = u32::from_le_bytes(*rest.first_chunk()?);
+    let first = (word >> 8 & 0xff).wrapping_sub(u32::from(b'1'));
+    if first > 8 {
+        return None;
+    }
+    if word & 0x00ff_00ff == u32::from(b'*') | u32::from(b'\r') << 16 {
+        return Some((first as usize + 1, rest.get(4..)?));
+    }
+    let second = (word >> 16 & 0xff).wrapping_sub(u32::from(b'0'));
+    if word & 0xff00_00ff != u32::from(b'*') | u32::from(b'\r') << 24 || second > 9 {
+        return None;
+    }
+    Some(((first as usize + 1) * 10 + second as usize, rest.get(5..)?))
 }
 
 /// The argument at the beginning of `rest`, the end of `buffer`, and what follows it; if [`short_bulk`] finds one.
