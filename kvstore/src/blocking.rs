@@ -71,6 +71,4 @@ pub enum Unblock {
     Timeout,
     /// CLIENT UNBLOCK ... ERROR.
     Error,
-    /// What it waits for does not fit into memory.
-    OutOfMemory,
 }

@@ -545,7 +545,9 @@ impl Command {
     pub fn is_simple(&self) -> bool {
         let others = matches!(self.group, Group::Pubsub | Group::Transactions | Group::Connection | Group::Server);
         let answers = matches!(self.name, "ping" | "echo");
-        (!others || answers) && !self.has(flag::BLOCKING | flag::WAITS | flag::PROTECTED) && self.subcommands.is_empty()
+        (!others || answers)
+            && !self.has(flag::BLOCKING | flag::WAITS | flag::PROTECTED | flag::ADMIN)
+            && self.subcommands.is_empty()
     }
 
     /// Whether what it takes is bounded by the length of its arguments, or nearly so.

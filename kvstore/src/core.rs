@@ -3,9 +3,9 @@
 use crate::acl::Acl;
 use crate::blocking::{Unblock, WaitRequest};
 use crate::clients::Clients;
-use crate::commands::debug::populate::Populate;
 use crate::commands::table::Index;
 use crate::config::Config;
+use crate::jobs::Job;
 use crate::links::Links;
 use crate::machine::{Identity, Machine};
 use crate::pubsub::PubSub;
@@ -111,7 +111,7 @@ pub struct Core {
     pub blocked: usize,
     /// Sessions that get a line for every command.
     pub monitors: Vec<ClientId>,
-    /// Until when the whole engine sleeps (DEBUG SLEEP), monotonic time in us; 0: awake.
+    /// Until when the whole engine sleeps (DEBUG SLEEP), monotonic time in us; 0: awake; u64::MAX: until a job is done.
     pub asleep_until_us: u64,
     /// CLIENT PAUSE, and what MIGRATE holds back.
     pub pause: Pause,
@@ -125,8 +125,8 @@ pub struct Core {
     pub short_of_memory: Vec<ClientId>,
     /// Sessions whose FLUSHALL or FLUSHDB is answered when the memory is given back.
     pub flushing: Vec<ClientId>,
-    /// Keys that DEBUG POPULATE has still to make.
-    pub populating: Vec<Populate>,
+    /// Commands that are carried out in steps; the last one's step is next.
+    pub jobs: Vec<Job>,
     /// Reply buffers.
     pub reply_buffers: ReplyBuffers,
     /// Whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).

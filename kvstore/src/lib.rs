@@ -22,6 +22,7 @@ pub mod encoding;
 pub mod error;
 pub mod glob;
 pub mod histogram;
+pub mod jobs;
 pub mod keyspace;
 pub mod links;
 pub mod machine;

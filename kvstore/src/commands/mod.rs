@@ -40,6 +40,7 @@ pub mod extract;
 pub mod geo;
 pub mod hashes;
 pub mod hyperloglog;
+mod hyperloglog_test;
 pub mod info;
 pub mod keys;
 pub mod latency;

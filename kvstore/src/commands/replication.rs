@@ -76,10 +76,15 @@ fn wait_for(ctx: &mut Ctx<'_>, wait: Wait, until_us: Option<u64>) {
     ctx.core.wait_request = Some(WaitRequest { wait, even_without_key: false, args: None, keys: Vec::new(), until_us });
 }
 
+/// Whether no replicas are to be waited for: the number is kept in 32 bits, as Redis keeps it.
+const fn is_none(replicas: i64) -> bool {
+    replicas as i32 <= 0
+}
+
 fn wait(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let replicas = ctx.int(1)?;
     let until_us = timeout_ms(ctx, 2)?;
-    if replicas <= 0 || ctx.deny_blocking {
+    if is_none(replicas) || ctx.deny_blocking {
         ctx.reply.int(0);
     } else {
         wait_for(ctx, Wait::Replicas, until_us);
@@ -89,12 +94,12 @@ fn wait(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn waitaof(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let local = ctx.int_in(1, 0, 1)?;
-    let replicas = ctx.count_or(2, super::collection::NOT_POSITIVE)?;
+    let replicas = ctx.count_or(2, super::collection::NOT_POSITIVE)? as i64;
     let until_us = timeout_ms(ctx, 3)?;
     if local > 0 {
         return Err(Error::Fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."));
     }
-    if replicas == 0 || ctx.deny_blocking {
+    if is_none(replicas) || ctx.deny_blocking {
         ctx.reply.array(2);
         ctx.reply.int(0);
         ctx.reply.int(0);
@@ -115,6 +120,8 @@ mod tests {
         assert_eq!(bench.run(c, "ROLE"), "[master 0 []]");
         assert_eq!(bench.run(c, "WAIT 0 0"), "0");
         assert_eq!(bench.run(c, "WAITAOF 0 0 0"), "[0 0]");
+        assert_eq!(bench.run(c, "WAIT 4611686018427387904 0"), "0", "which has no lower 32 bits");
+        assert_eq!(bench.run(c, "WAITAOF 0 2147483648 0"), "[0 0]");
         for (command, reply) in [("WAIT 1 50", "0"), ("WAITAOF 0 2 50", "[0 0]")] {
             assert_eq!(bench.run(c, command), "");
             bench.pass_ms(49);

@@ -35,6 +35,9 @@ impl Server {
             }
             self.keyspace.note_observers(client.db);
         }
+        if self.core.jobs.last().is_some_and(|job| job.client == id && job.work.stops_others()) {
+            self.core.asleep_until_us = u64::MAX;
+        }
         self.core.blocked += 1;
         client.last_command = Some(command);
         client.blocked = Some(Box::new(Blocked {
@@ -160,7 +163,6 @@ impl Server {
     pub(super) fn unblock(&mut self, id: ClientId, why: Unblock) -> bool {
         let blocked = self.answer_waiting(id, |blocked, reply| match (why, blocked.wait) {
             (Unblock::Error, _) => reply.error(&Error::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
-            (Unblock::OutOfMemory, _) => reply.error(&Error::OutOfMemory),
             (Unblock::Timeout, Wait::Key(_)) => reply.null_array(),
             (Unblock::Timeout, Wait::Time) => reply.ok(),
             (Unblock::Timeout, Wait::Replicas) => reply.int(0),

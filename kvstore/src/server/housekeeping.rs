@@ -18,7 +18,12 @@ impl Server {
     pub fn tick(&mut self) -> u64 {
         let now = self.core.now_us;
         if self.core.asleep_until_us != 0 {
-            if self.core.asleep_until_us > now {
+            if self.core.asleep_until_us == u64::MAX {
+                self.job_step();
+                if self.core.jobs.iter().any(|job| job.work.stops_others()) {
+                    return now;
+                }
+            } else if self.core.asleep_until_us > now {
                 return self.core.asleep_until_us;
             }
             self.core.asleep_until_us = 0;
@@ -36,7 +41,7 @@ impl Server {
         if self.core.migration.is_some() {
             next = next.min(self.migrate_step());
         }
-        if self.populate_step() {
+        if self.job_step() {
             next = now;
         }
         // While clients are paused the keys stay as they are.
@@ -85,19 +90,17 @@ impl Server {
         next
     }
 
-    /// Makes some of the keys that DEBUG POPULATE was told to; whether some are left.
-    fn populate_step(&mut self) -> bool {
-        let Some(mut job) = self.core.populating.pop() else { return false };
-        let waits = self.core.clients.get(job.client).is_some_and(|s| s.client.blocked.is_some());
-        match job.step(&mut self.keyspace, &self.core) {
-            Ok(true) if waits => {
-                self.core.populating.push(job);
-                return true;
+    /// A step of a command that is carried out in steps; whether there are more.
+    fn job_step(&mut self) -> bool {
+        let Some(mut job) = self.core.jobs.pop() else { return false };
+        if self.core.clients.get(job.client).is_some_and(|s| s.client.blocked.is_some()) {
+            match job.work.step(&mut self.keyspace, &mut self.core) {
+                Ok(None) => self.core.jobs.push(job),
+                Ok(Some(answer)) => drop(self.answer_waiting(job.client, |_, reply| answer.write(reply))),
+                Err(error) => drop(self.answer_waiting(job.client, |_, reply| reply.error(&error))),
             }
-            Ok(_) => self.unblock(job.client, Unblock::Timeout),
-            Err(_) => self.unblock(job.client, Unblock::OutOfMemory),
-        };
-        !self.core.populating.is_empty()
+        }
+        !self.core.jobs.is_empty()
     }
 
     /// Ends the wait of clients whose time is up.

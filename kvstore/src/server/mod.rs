@@ -135,7 +135,7 @@ impl Server {
             held: Vec::new(),
             short_of_memory: Vec::new(),
             flushing: Vec::new(),
-            populating: Vec::new(),
+            jobs: Vec::new(),
             reply_buffers: ReplyBuffers::default(),
             scripts_unrestricted: false,
             event: None,

@@ -210,10 +210,10 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         from: Valkey,
-        what: "XREAD takes + as an ID there (after 7.2).",
+        what: "XREAD takes + as an ID there, and XREADGROUP speaks of it (after 7.2).",
         example: &["XREAD STREAMS x +"],
         explains: |seen| {
-            seen.is(&["xread"])
+            seen.is(&["xread", "xreadgroup"])
                 && seen.command.contains(&b"+".to_vec())
                 && seen.ours.text().starts_with(b"ERR Invalid stream ID")
         },

@@ -2,7 +2,7 @@
 
 mod digest;
 mod object;
-pub mod populate;
+mod populate;
 mod protocol;
 
 use crate::blocking::{Wait, WaitRequest};
@@ -52,6 +52,7 @@ fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         (b"protocol", 3) => return protocol::protocol(ctx),
         (b"quicklist-packed-threshold", 3) => packed_threshold(ctx)?,
         (b"replybuffer", 4) => reply_buffer(ctx)?,
+        (b"sdslen", 3) => return object::string_lengths(ctx),
         (b"set-active-expire", 3) => ctx.keys.space.active_expiry = switch(ctx, 2),
         (b"set-disable-deny-scripts", 3) => ctx.core.scripts_unrestricted = switch(ctx, 2),
         (b"sleep", 3) => return sleep(ctx),
@@ -142,6 +143,8 @@ const HELP: &[&str] = &[
     "    Reply with a test value of the specified type. <type> can be: string,",
     "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
     "    true, false.",
+    "SDSLEN <key>",
+    "    Show low level SDS string info representing `key` and value.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in background when they are not",
     "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",

@@ -7,9 +7,10 @@ use crate::error::Error;
 use crate::rdb::save::saved_len;
 use crate::text;
 use crate::types::list::List;
-use crate::value::{Item, ItemExt, Value};
+use crate::value::{Item, ItemExt, Object, Value};
 use alloc::format;
 use alloc::string::String;
+use barium_cell::View;
 use core::fmt::Write;
 
 /// Elements of a listpack that are shown; a longer one is cut off.
@@ -36,6 +37,23 @@ pub fn object(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         quicklist(&mut line, list, fast);
     }
     ctx.reply.simple(&line);
+    Ok(())
+}
+
+/// SDSLEN: what the bytes of key and value take. A short value lies in the key's allocation.
+pub fn string_lengths(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let item = item(ctx)?;
+    let (len, spare, taken, own) = match item.view() {
+        View::Bytes(value) => (value.len(), 0, value.len(), item.size() - value.len()),
+        View::Object(object @ Object::Str(value)) => {
+            (value.len(), value.capacity() - value.len(), object.memory_usage(0), item.size())
+        }
+        _ => return Err(Error::Fixed("ERR Not an sds encoded string.")),
+    };
+    ctx.reply.simple(&format!(
+        "key_sds_len:{}, key_sds_avail:0, key_zmalloc: {own}, val_sds_len:{len}, val_sds_avail:{spare}, val_zmalloc: {taken}",
+        item.key().len()
+    ));
     Ok(())
 }
 

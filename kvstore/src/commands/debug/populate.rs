@@ -4,9 +4,9 @@ use crate::commands::collection::NOT_POSITIVE;
 use crate::core::Core;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::jobs::{self, Answer, Work};
 use crate::keyspace::{Keyspace, NewStr};
 use crate::number::{I64_CHARS, format_u64};
-use crate::session::ClientId;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -17,9 +17,7 @@ const BYTES_PER_STEP: usize = 1 << 20;
 
 /// Keys that are still to be made.
 #[derive(Debug)]
-pub struct Populate {
-    /// Who waits for them.
-    pub client: ClientId,
+struct Populate {
     /// Database.
     db: usize,
     /// What their names begin with.
@@ -38,26 +36,12 @@ pub fn populate(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let size = if ctx.argc() == 5 { ctx.count_or(4, NOT_POSITIVE)? } else { 0 };
     let prefix = if ctx.argc() > 3 { ctx.arg(3) } else { b"key" };
     let size = (size > 0).then_some(size);
-    let mut job =
-        Populate { client: ctx.client.handle, db: ctx.keys.db, prefix: prefix.to_vec(), next: 0, count, size };
-    while job.step(ctx.keys.space, ctx.core)? {
-        // A transaction is one step, however long.
-        if !ctx.deny_blocking {
-            ctx.core.populating.push(job);
-            ctx.core.wait_request = Some(super::wait_until(None));
-            return Ok(());
-        }
-    }
-    ctx.reply.ok();
-    Ok(())
+    jobs::carry_out(ctx, Populate { db: ctx.keys.db, prefix: prefix.to_vec(), next: 0, count, size })
 }
 
-impl Populate {
-    /// Makes some keys; those that are there already stay as they are. Whether some are left.
-    ///
-    /// # Errors
-    /// When there is no memory for them.
-    pub fn step(&mut self, space: &mut Keyspace, core: &Core) -> Result<bool, Error> {
+impl Work for Populate {
+    /// Makes some keys; those that are there already stay as they are.
+    fn step(&mut self, space: &mut Keyspace, core: &mut Core) -> Result<Option<Answer>, Error> {
         // Who adds keys has those go whose time has come.
         space.frozen = false;
         let mut keys = space.keys(self.db);
@@ -96,6 +80,6 @@ impl Populate {
                 return Err(Error::OutOfMemory);
             }
         }
-        Ok(self.next < self.count)
+        Ok((self.next == self.count).then_some(Answer::Ok))
     }
 }

@@ -71,7 +71,7 @@ fn populating_ends_with_its_client() {
     bench.pass_ms(1);
     bench.pass_ms(1);
     assert!(bench.run(other, "DBSIZE").parse::<usize>().unwrap() <= 3 * 2_048);
-    assert!(bench.server().core.populating.is_empty());
+    assert!(bench.server().core.jobs.is_empty());
 }
 
 #[test]
@@ -163,4 +163,19 @@ fn small_things() {
         bench.run(c, "DEBUG JMAP"),
         "-ERR unknown subcommand or wrong number of arguments for 'JMAP'. Try DEBUG HELP."
     );
+}
+
+#[test]
+fn sdslen_tells_what_the_bytes_take() {
+    let (mut bench, c) = bench();
+    bench.run(c, "SET b hello");
+    let line = bench.run(c, "DEBUG SDSLEN b");
+    assert!(line.starts_with("key_sds_len:1, key_sds_avail:0, key_zmalloc: "), "{line}");
+    assert!(line.ends_with(", val_sds_len:5, val_sds_avail:0, val_zmalloc: 5"), "{line}");
+    bench.run(c, "SET i 12");
+    bench.run(c, "LPUSH l x");
+    for key in ["i", "l"] {
+        assert_eq!(bench.run(c, &format!("DEBUG SDSLEN {key}")), "-ERR Not an sds encoded string.");
+    }
+    assert_eq!(bench.run(c, "DEBUG SDSLEN nosuch"), "-ERR no such key");
 }
