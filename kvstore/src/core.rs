@@ -11,7 +11,7 @@ use crate::machine::{Identity, Machine};
 use crate::pubsub::PubSub;
 use crate::random::Rng;
 use crate::reply::Reply;
-use crate::server::migrate::Migration;
+use crate::server::migrate::{Migration, SpareLink};
 use crate::server::timing::Run;
 use crate::session::ClientId;
 use crate::slowlog::Slowlog;
@@ -119,6 +119,8 @@ pub struct Core {
     pub links: Links,
     /// The MIGRATE that is under way.
     pub migration: Option<Box<Migration>>,
+    /// Connections that earlier ones have left.
+    pub spare_links: Vec<SpareLink>,
     /// Sessions whose input is held back.
     pub held: Vec<ClientId>,
     /// Sessions whose write waits for memory that is being given back.

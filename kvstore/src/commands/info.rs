@@ -295,7 +295,7 @@ fn stats(ctx: &Ctx<'_>, out: &mut String) {
     line!(out, "pubsubshard_channels:{}", core.pubsub.names(Kind::Shard).len());
     line!(out, "latest_fork_usec:0");
     line!(out, "total_forks:0");
-    line!(out, "migrate_cached_sockets:0");
+    line!(out, "migrate_cached_sockets:{}", core.spare_links.len());
     line!(out, "slave_expires_tracked_keys:0");
     line!(out, "active_defrag_hits:0");
     line!(out, "active_defrag_misses:0");

@@ -261,7 +261,7 @@ mod tests {
         say(&mut bench, link, "K\r\n+OK\r\n");
         assert_eq!(bench.read(c), "OK");
         assert_eq!(bench.read(writer), "[1]", "counted from nothing");
-        assert_eq!(bench.server().link_fate(link), Fate::CloseAfterOutput);
+        assert_eq!(bench.server().link_fate(link), Fate::Open);
         assert_eq!(bench.read(other), "[message __keyevent@0__:del a] [message __keyevent@0__:del b]");
         assert_eq!(bench.run(c, "EXISTS a b c"), "2");
     }
@@ -280,13 +280,13 @@ mod tests {
         );
         // A wrong database: whatever is said of the keys, they are not where they should be.
         bench.run(c, migrate);
-        let link = answer(&mut bench);
+        say(&mut bench, link, "");
         say(&mut bench, link, "-ERR no such db\r\n+OK\r\n");
         assert_eq!(bench.read(c), "-ERR Target instance replied with error: ERR no such db");
         assert_eq!(bench.run(c, "EXISTS b"), "1");
         // COPY.
         bench.run(c, "MIGRATE 10.0.0.2 6379 b 0 500 COPY");
-        let link = answer(&mut bench);
+        say(&mut bench, link, "");
         say(&mut bench, link, "+OK\r\n+OK\r\n");
         assert_eq!((bench.read(c), bench.run(c, "EXISTS b")), ("OK".into(), "1".into()));
     }
@@ -388,10 +388,48 @@ mod tests {
         assert!(bench.server().next_link().is_none());
         bench.server().disconnect(c);
         say(&mut bench, link, "+OK\r\n+OK\r\n");
-        let link = answer(&mut bench);
-        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        say(&mut bench, link, "+OK\r\n");
         assert_eq!(bench.read(other), "OK");
         assert_eq!(bench.run(other, "EXISTS a b"), "0");
+    }
+
+    #[test]
+    fn a_connection_is_kept_for_ten_seconds_for_the_same_login() {
+        let (mut bench, c, other) = two(&[]);
+        let cached = |bench: &mut Bench| {
+            let info = bench.run(other, "INFO stats");
+            info.lines().find_map(|line| line.strip_prefix("migrate_cached_sockets:")).map(String::from)
+        };
+        bench.run(c, "MIGRATE 10.0.0.2 6379 a 3 500 COPY");
+        let link = answer(&mut bench);
+        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        heard(&mut bench, link);
+        assert_eq!((bench.read(c), cached(&mut bench)), ("OK".into(), Some("1".into())));
+        bench.run(c, "MIGRATE 10.0.0.2 6379 a 3 500 COPY");
+        bench.pass_ms(0);
+        assert_eq!(heard(&mut bench, link), "RESTORE a 0", "over the same, where the database is selected");
+        say(&mut bench, link, "-BUSYKEY\r\n");
+        bench.run(c, "MIGRATE 10.0.0.2 6379 a 3 500 COPY");
+        bench.pass_ms(0);
+        assert_eq!(heard(&mut bench, link), "SELECT 3 RESTORE a 0", "after an error nothing is known");
+        // One that has broken meanwhile is replaced.
+        bench.server().link_closed(link);
+        bench.pass_ms(0);
+        let link = answer(&mut bench);
+        assert_eq!(heard(&mut bench, link), "SELECT 3 RESTORE a 0");
+        say(&mut bench, link, "+OK\r\n+OK\r\n");
+        // Another login has a connection of its own.
+        bench.run(c, "MIGRATE 10.0.0.2 6379 a 3 500 COPY AUTH pw");
+        let own = answer(&mut bench);
+        say(&mut bench, own, "+OK\r\n+OK\r\n+OK\r\n");
+        assert_eq!(cached(&mut bench), Some("2".into()));
+        bench.pass_ms(9_999);
+        assert_eq!(cached(&mut bench), Some("2".into()));
+        bench.server().link_finished(own);
+        bench.pass_ms(0);
+        assert_eq!((cached(&mut bench), bench.server().link_fate(own)), (Some("1".into()), Fate::CloseAfterOutput));
+        bench.pass_ms(1);
+        assert_eq!((cached(&mut bench), bench.server().link_fate(link)), (Some("0".into()), Fate::CloseAfterOutput));
     }
 
     #[test]

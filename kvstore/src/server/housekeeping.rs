@@ -41,6 +41,9 @@ impl Server {
         if self.core.migration.is_some() {
             next = next.min(self.migrate_step());
         }
+        if !self.core.spare_links.is_empty() {
+            next = next.min(self.core.close_spare_links());
+        }
         if self.job_step() {
             next = now;
         }

@@ -34,6 +34,22 @@ const ANSWERS_PER_STEP: usize = 1_024;
 /// Most of an answer that is looked at, in bytes.
 const ANSWER_LEN: usize = 1_024;
 
+/// How long a connection is kept for the next MIGRATE to the same server, in us, and how many are.
+const SPARE_FOR_US: u64 = 10_000_000;
+const SPARE_LINKS: usize = 64;
+
+/// A connection that a MIGRATE has left.
+#[derive(Debug)]
+pub struct SpareLink {
+    link: LinkId,
+    to: Endpoint,
+    /// As whom it has logged in there: nobody else is to go on with it.
+    auth: OwnedArgs,
+    /// The database that is selected there; None: it is not known.
+    db: Option<i64>,
+    until_us: u64,
+}
+
 /// What a MIGRATE says.
 #[derive(Debug)]
 pub struct Order {
@@ -65,6 +81,8 @@ pub struct Migration {
     link: LinkId,
     /// A broken connection was opened anew.
     retried: bool,
+    /// The database that is selected at the other end of a connection that was used before.
+    selected: Option<i64>,
     /// What goes before the keys is queued.
     begun: bool,
     /// The next key to send.
@@ -79,8 +97,8 @@ pub struct Migration {
     answered: usize,
     /// The first error that the other server answered with.
     refusal: Option<Error>,
-    /// Bytes sent and answers read, when it was last looked.
-    progress: (u64, usize),
+    /// Bytes sent, and answers of both kinds read, when it was last looked.
+    progress: (u64, usize, usize),
     deadline_us: u64,
 }
 
@@ -98,12 +116,55 @@ impl Core {
         self.migration = Some(Box::new(migration));
         self.pause.migrating = true;
     }
+
+    /// A connection that an earlier MIGRATE has left, and the database that is selected there.
+    fn take_spare_link(&mut self, order: &Order) -> Option<(LinkId, Option<i64>)> {
+        let (links, auth) = (&self.links, order.auth.args());
+        let fits = |spare: &SpareLink| {
+            spare.to == order.to
+                && spare.auth.args().iter_from(0).eq(auth.iter_from(0))
+                && links.get(spare.link).is_some_and(|link| link.state == LinkState::Open)
+        };
+        let at = self.spare_links.iter().position(fits)?;
+        let spare = self.spare_links.swap_remove(at);
+        Some((spare.link, spare.db))
+    }
+
+    /// Keeps a connection for the next MIGRATE.
+    fn keep_link(&mut self, job: &mut Migration, db: Option<i64>) {
+        if self.spare_links.len() >= SPARE_LINKS {
+            let oldest = self.spare_links.remove(0);
+            self.links.close(oldest.link, Fate::CloseAfterOutput);
+        }
+        let auth = core::mem::take(&mut job.order.auth);
+        let until_us = self.now_us.saturating_add(SPARE_FOR_US);
+        self.spare_links.push(SpareLink { link: job.link, to: job.order.to, auth, db, until_us });
+    }
+
+    /// Closes the connections that were kept long enough, or that the other end has closed. Returns when to look again,
+    /// monotonic time in us.
+    pub(super) fn close_spare_links(&mut self) -> u64 {
+        let mut next_us = u64::MAX;
+        let Self { links, spare_links, now_us, .. } = self;
+        spare_links.retain(|spare| {
+            let open = links.get(spare.link).is_some_and(|link| link.state == LinkState::Open && link.input.is_empty());
+            let keep = open && spare.until_us > *now_us;
+            if keep {
+                next_us = next_us.min(spare.until_us);
+            } else {
+                links.close(spare.link, Fate::CloseAfterOutput);
+            }
+            keep
+        });
+        next_us
+    }
 }
 
 impl Migration {
     /// A migration for a client.
     pub(crate) fn new(core: &mut Core, client: ClientId, tracks: bool, order: Order) -> Self {
-        let link = core.links.open(order.to, order.timeout_us);
+        let spare = core.take_spare_link(&order);
+        let (link, selected) = spare.unwrap_or_else(|| (core.links.open(order.to, order.timeout_us), None));
         let deadline_us = core.now_us.saturating_add(order.timeout_us);
         Self {
             order,
@@ -111,6 +172,7 @@ impl Migration {
             tracks,
             link,
             retried: false,
+            selected,
             begun: false,
             next: 0,
             preface: 0,
@@ -118,7 +180,7 @@ impl Migration {
             pending: VecDeque::new(),
             answered: 0,
             refusal: None,
-            progress: (0, 0),
+            progress: (0, 0, 0),
             deadline_us,
         }
     }
@@ -128,8 +190,8 @@ impl Migration {
         core.links.close(self.link, Fate::Abort);
         self.link = core.links.open(self.order.to, self.order.timeout_us);
         self.deadline_us = core.now_us.saturating_add(self.order.timeout_us);
-        self.retried = true;
-        (self.begun, self.next, self.preface, self.progress) = (false, 0, 0, (0, 0));
+        (self.retried, self.selected) = (true, None);
+        (self.begun, self.next, self.preface, self.progress) = (false, 0, 0, (0, 0, 0));
         self.pending.clear();
     }
 
@@ -142,10 +204,12 @@ impl Migration {
             auth.iter_from(0).for_each(|arg| to.bulk(arg));
             self.preface += 1;
         }
-        to.array(2);
-        to.bulk(b"SELECT");
-        to.bulk_int(self.order.target_db);
-        self.preface += 1;
+        if self.selected != Some(self.order.target_db) {
+            to.array(2);
+            to.bulk(b"SELECT");
+            to.bulk_int(self.order.target_db);
+            self.preface += 1;
+        }
     }
 
     /// The answer to AUTH or SELECT.
@@ -194,7 +258,7 @@ impl Server {
                 until_us
             }
             Step::Done(result) => {
-                self.end_migration(&job, result);
+                self.end_migration(&mut job, result);
                 self.core.now_us
             }
         }
@@ -239,7 +303,7 @@ impl Server {
             }
             return job.end(Err(failure));
         }
-        let progress = (link.sent, job.answered + job.preface);
+        let progress = (link.sent, job.answered, job.preface);
         if progress != job.progress {
             (job.progress, job.deadline_us) = (progress, now.saturating_add(job.order.timeout_us));
         } else if now >= job.deadline_us {
@@ -337,9 +401,12 @@ impl Server {
     }
 
     /// Answers, and lets those go on who waited.
-    fn end_migration(&mut self, job: &Migration, result: Result<(), Error>) {
-        let fate = if result.is_ok() { Fate::CloseAfterOutput } else { Fate::Abort };
-        self.core.links.close(job.link, fate);
+    fn end_migration(&mut self, job: &mut Migration, result: Result<(), Error>) {
+        if job.is_complete() {
+            self.core.keep_link(job, result.is_ok().then_some(job.order.target_db));
+        } else {
+            self.core.links.close(job.link, Fate::Abort);
+        }
         self.core.pause.migrating = false;
         if let Err(e) = &result {
             self.core.stats.error(e.code());

@@ -132,6 +132,7 @@ impl Server {
             pause: Pause::default(),
             links: Links::default(),
             migration: None,
+            spare_links: Vec::new(),
             held: Vec::new(),
             short_of_memory: Vec::new(),
             flushing: Vec::new(),
