@@ -23,6 +23,7 @@ MAY_USE = {
     "barium-differential": set(),
     "barium-client-tests": set(),
     "barium-load": set(),
+    "barium-relay": set(),
 }
 # Crates of others that belong to one layer.
 ONLY_IN = {"smoltcp": {"barium-net"}, "virtio-drivers": {"barium-kernel"}}

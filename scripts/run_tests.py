@@ -35,7 +35,8 @@ def test_stages():
     return [
         [Step("build x86_64", ["scripts/image.sh"], 900, True, {"ARCH": "x86_64", "PLATFORM": ""})],
         [Step("build aarch64", ["scripts/image.sh"], 900, True, {"ARCH": "aarch64", "PLATFORM": ""})],
-        [Step("build host", ["cargo", "build", "--release", "--locked", "-p", "barium-host"], 900, True)],
+        [Step("build host", ["cargo", "build", "--release", "--locked", "-p", "barium-host", "-p", "barium-load", "-p", "barium-relay"],
+              900, True)],
         [Step("build client", ["cargo", "build", "--locked", "-p", "barium-client-tests"], 600)],
         [Step("units", ["cargo", "test", "--locked", "--quiet"], 900)],
         [Step("benchmark units", [PYTEST[0], "-q", str(ROOT / "benches" / "tests")], 120)],

@@ -51,9 +51,10 @@ MAKE_VARIABLES = ("ARCH", "PLATFORM", "SMP", "MEM", "LOG", "PORT", "NET", "TAP",
 
 
 class Machine:
-    """One running guest. `host` and `port` are where its server is reached; `console` is all it has printed."""
+    """One running guest. `host` and `port` are where its server is reached; `console` is all it has printed. With `netdev`
+    (NET=tap) its network card is at that QEMU backend, named net0, instead of the tap."""
 
-    def __init__(self, arch, *, wait=True, limit_s=BOOT_LIMIT_S, **variables):
+    def __init__(self, arch, *, wait=True, limit_s=BOOT_LIMIT_S, netdev=None, **variables):
         self.arch, self.variables = arch, variables
         self.console, self._lock = b"", threading.Lock()
         if variables.get("NET") == "tap":
@@ -63,6 +64,8 @@ class Machine:
         # A guest that resets itself would boot for ever: end QEMU instead.
         variables["QEMU_ARGS"] = (variables.get("QEMU_ARGS", "") + " -no-reboot").strip()
         self.command = qemu_command(arch, **variables)
+        if netdev:
+            self.command = re.sub(r"-netdev tap\S*", lambda _: "-netdev " + netdev, self.command)
         self.started = time.monotonic()
         self.process = subprocess.Popen(["sh", "-c", "exec " + self.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, bufsize=0)
