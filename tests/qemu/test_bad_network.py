@@ -9,8 +9,9 @@ from tools import load
 LARGE = 8 << 20
 # The same fate for the n-th frame, each time.
 WIRE = {"loss": 0.01, "delay_ms": 5, "reorder": 0.01, "reorder_ms": 1, "duplicate": 0.005, "seed": 7}
-# A Linux guest behind the same wire needs 6 to 7 s for each (docs/decisions/loss-recovery.md); the limit is twice that.
-EACH_S = 13
+# What a value needs that is never stuck, on a host that is busy with other things; docs/performance.md has the times beside a
+# Linux guest's.
+EACH_S = 40
 COUNT = {True: 20, False: 3}
 
 
