@@ -56,7 +56,7 @@ ipv4_text() {
 # Also when run without make.
 ARCH=${ARCH:-} PLATFORM=${PLATFORM:-} ARGS=${ARGS:-} QEMU_ARGS=${QEMU_ARGS:-}
 
-PLATFORMS="x86_64-qemu-q35 aarch64-qemu-virt"
+PLATFORMS="x86_64-qemu-q35 x86_64-qemu-microvm aarch64-qemu-virt"
 
 if [ -n "$PLATFORM" ]; then
     # shellcheck disable=SC2086 # a list of words

@@ -14,7 +14,8 @@ cat <<END
 
 Variables (make ARCH=aarch64 SMP=4 run):
   ARCH=x86_64            x86_64 | aarch64
-  PLATFORM=...           x86_64-qemu-q35 | aarch64-qemu-virt    (by default the one for ARCH)
+  PLATFORM=...           x86_64-qemu-q35 | x86_64-qemu-microvm | aarch64-qemu-virt (by default
+                         the first for ARCH)
   SMP=1                  CPUs
   MEM=256M               memory, from 32M
   LOG=warn               off | error | warn | info | debug | trace

@@ -52,11 +52,17 @@ if [ "$NET" = tap ]; then
         *-no) die "QUEUES=$QUEUES: the tap device $TAP takes one; make it anew: ip tuntap add $TAP mode tap multi_queue" ;;
     esac
 fi
-nic=virtio-net-pci,netdev=net0,romfile=
+# Over PCI without a ROM: the guest does not boot from the network, and loading one costs the firmware a million instructions.
+case $PLATFORM in
+    *-microvm) nic=virtio-net-device,netdev=net0 disk=virtio-blk-device ;;
+    *) nic=virtio-net-pci,netdev=net0,romfile= disk=virtio-blk-pci ;;
+esac
+probe_nic=$nic
 if [ "$queues" -gt 1 ]; then
     netdev="$netdev,queues=$queues"
+    nic="$nic,mq=on"
     # A vector for each queue, one for the configuration, one for the control queue.
-    nic="$nic,mq=on,vectors=$((2 * queues + 2))"
+    case $PLATFORM in *-microvm) ;; *) nic="$nic,vectors=$((2 * queues + 2))" ;; esac
 fi
 
 # command_line ACCELERATOR [NETDEV [BOOT [ARGS]]]: the whole command, in $line
@@ -64,22 +70,27 @@ command_line() {
     line=
     if [ "$NET" = user ]; then add env "LD_PRELOAD=$build/listen_backlog.so"; fi
     add "$qemu" -nodefaults -display none -serial mon:stdio -smp "$SMP" -m "$MEM"
-    case $ARCH-$1 in
+    case $PLATFORM-$1 in
         # The debug-exit device lets a failing guest choose QEMU's exit status.
-        x86_64-*) add -machine q35 -cpu max -device isa-debug-exit,iobase=0xf4,iosize=0x04 ;;
+        x86_64-qemu-q35-*) add -machine q35 -cpu max -device isa-debug-exit,iobase=0xf4,iosize=0x04 ;;
+        # Without ACPI QEMU names the devices on the kernel's command line, the firmware has next to nothing to do, and a
+        # reset is how the guest ends: QEMU has to take it for that.
+        x86_64-qemu-microvm-*)
+            add -machine microvm,acpi=off,pit=on,pic=on,rtc=on -global virtio-mmio.force-legacy=false -no-reboot \
+                -cpu max -device isa-debug-exit,iobase=0xf4,iosize=0x04
+            ;;
         # More than 8 CPUs need the GIC's version 3.
-        aarch64-tcg) add -machine "virt$([ "$SMP" -le 8 ] || echo ,gic-version=3)" -cpu cortex-a72 ;;
-        aarch64-kvm) add -machine virt,gic-version=host -cpu host ;;
+        aarch64-*-tcg) add -machine "virt$([ "$SMP" -le 8 ] || echo ,gic-version=3)" -cpu cortex-a72 ;;
+        aarch64-*-kvm) add -machine virt,gic-version=host -cpu host ;;
     esac
     case $1 in
         kvm) add -accel kvm ;;
         tcg) add -accel tcg,thread=multi ;;
     esac
-    # Without a ROM: the guest does not boot from the network, and loading one costs the firmware a million instructions.
     add -netdev "${2:-$netdev}" -device "$nic"
     if [ "$BLK" = y ]; then
         add -drive "if=none,id=disk0,format=raw,file=$(printf '%s' "$root/disk.img" | sed 's/,/,,/g')" \
-            -device virtio-blk-pci,drive=disk0
+            -device "$disk,drive=disk0"
     fi
     add -kernel "$image" -append "${3:-$boot${ARGS:+ $ARGS}}"
     [ -z "$QEMU_ARGS" ] || line="$line $QEMU_ARGS"
@@ -90,18 +101,18 @@ command_line() {
 # Remembered until the host boots anew, or QEMU or the image changes.
 kvm_boots() {
     [ "$(uname -m)" = "$ARCH" ] && [ -r /dev/kvm ] && [ -w /dev/kvm ] || return 1
-    seen=$build/kvm-$ARCH.probe
+    seen=$build/kvm-$PLATFORM.probe
     key="$(cat /proc/sys/kernel/random/boot_id) $(cksum <"$image") $("$qemu" --version | head -n 1)"
     if [ "$(sed 1d "$seen" 2>/dev/null)" != "$key" ]; then
         answer=no
         saved_net=$NET saved_blk=$BLK saved_args=$QEMU_ARGS saved_nic=$nic
-        NET=probe BLK=n QEMU_ARGS= nic=virtio-net-pci,netdev=net0,romfile=
+        NET=probe BLK=n QEMU_ARGS= nic=$probe_nic
         command_line kvm user,id=net0,restrict=on "log=warn ip=10.0.2.15 gw=10.0.2.2 mask=255.255.255.0"
         NET=$saved_net BLK=$saved_blk QEMU_ARGS=$saved_args nic=$saved_nic
-        sh -c "exec $line" </dev/null >"$build/kvm-$ARCH.log" 2>&1 &
+        sh -c "exec $line" </dev/null >"$build/kvm-$PLATFORM.log" 2>&1 &
         probe=$! tenths=0
         while [ $tenths -lt 50 ] && kill -0 $probe 2>/dev/null; do
-            if grep -q 'ready in' "$build/kvm-$ARCH.log"; then
+            if grep -q 'ready in' "$build/kvm-$PLATFORM.log"; then
                 answer=yes
                 break
             fi

@@ -3,6 +3,9 @@
 
 use alloc::vec::Vec;
 
+use crate::drivers::virtio::slot::Slot;
+use crate::region::Region;
+
 /// Length of the header that every table starts with (5.2.6).
 pub const HEADER: usize = 36;
 
@@ -254,6 +257,35 @@ pub fn soft_off(dsdt: &[u8]) -> Option<(u8, u8)> {
     Some((first, next().unwrap_or(first)))
 }
 
+/// The places of memory-mapped virtio devices that a DSDT's byte code names: devices with the id `LNRO0005`, whose resources
+/// (6.4.3.4 and 6.4.3.6) are a fixed range of memory and an interrupt. As with [`soft_off`], only what compilers emit is read.
+pub fn virtio_slots(dsdt: &[u8]) -> Vec<Slot> {
+    const ID: &[u8] = b"LNRO0005\0";
+    /// How far behind a device's id its resources are looked for.
+    const REACH: usize = 256;
+    let mut slots = Vec::new();
+    let mut rest = dsdt.get(HEADER..).unwrap_or_default();
+    while let Some(at) = rest.windows(ID.len()).position(|window| window == ID) {
+        rest = &rest[at + ID.len()..];
+        let device = &rest[..rest.len().min(REACH)];
+        let end = device.windows(ID.len()).position(|window| window == ID).unwrap_or(device.len());
+        slots.extend(resources(&device[..end]));
+    }
+    slots
+}
+
+/// The memory and the interrupt among a device's resources.
+fn resources(device: &[u8]) -> Option<Slot> {
+    const MEMORY: &[u8] = &[0x86, 9, 0];
+    const INTERRUPT: u8 = 0x89;
+    const EDGE: u8 = 1 << 1;
+    let memory = device.get(device.windows(MEMORY.len()).position(|window| window == MEMORY)?..)?;
+    let at = Region::new(u32_at(memory, 4)?.into(), u32_at(memory, 8)?.into());
+    let interrupt = memory.get(12..)?;
+    (u8_at(interrupt, 0)? == INTERRUPT && u8_at(interrupt, 4)? >= 1).then_some(())?;
+    Some(Slot { at, line: u32_at(interrupt, 5)?, edge: u8_at(interrupt, 3)? & EDGE != 0 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,6 +351,29 @@ mod tests {
         assert_eq!(soft_off(&dsdt(b"xx\x08_S5_\x12")), None);
         assert_eq!(soft_off(&dsdt(b"")), None);
         assert_eq!(soft_off(b"short"), None);
+    }
+
+    #[test]
+    fn virtio_devices_of_a_microvm() {
+        // As QEMU's microvm has them, _UID and _CCA between.
+        let device = |base: u32, line: u32| {
+            let mut code =
+                b"\x5b\x82\x4aVR00\x08_HID\x0dLNRO0005\0\x08_UID\x0a\x0b\x08_CCA\x01\x08_CRS\x11\x1a\x0a\x17".to_vec();
+            code.extend([0x86, 9, 0, 1]);
+            code.extend(base.to_le_bytes());
+            code.extend(512u32.to_le_bytes());
+            code.extend([0x89, 6, 0, 1, 1]);
+            code.extend(line.to_le_bytes());
+            code.extend([0x79, 0]);
+            code
+        };
+        let code = [device(0xfeb0_0000, 24), b"LNRO0005\0".to_vec(), device(0xfeb0_2e00, 47)].concat();
+        let whole = table(b"DSDT", &code);
+        let slot = |start, line| Slot { at: Region::new(start, 512), line, edge: false };
+        assert_eq!(virtio_slots(&whole), [slot(0xfeb0_0000, 24), slot(0xfeb0_2e00, 47)]);
+        for len in 0..whole.len() {
+            let _ = virtio_slots(&whole[..len]);
+        }
     }
 
     #[test]

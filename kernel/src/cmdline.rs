@@ -4,7 +4,10 @@
 //! words that nobody knows.
 
 /// Keys that the kernel reads itself.
-pub const KERNEL_WORDS: &[&str] = &["log", "panic", "cpus", "debug", "semihosting"];
+pub const KERNEL_WORDS: &[&str] = &["log", "panic", "cpus", "debug", "semihosting", VIRTIO_MMIO];
+
+/// The word that says where a memory-mapped virtio device is; there may be several.
+pub const VIRTIO_MMIO: &str = "virtio_mmio.device";
 
 /// The value of the last word `key=value`.
 pub fn get<'a>(line: &'a str, key: &str) -> Option<&'a str> {

@@ -36,6 +36,12 @@ pub fn intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> 
     arch::irq::intx(device, pin, handler, arg)
 }
 
+/// The line with the number `number`, active high: of the I/O APICs on x86_64, of the GIC (counted from 0, as it counts all
+/// interrupts) on aarch64. It interrupts this CPU, which then calls `handler(arg)`. `None` when the machine has no such line.
+pub fn line(number: u32, edge: bool, handler: fn(usize), arg: usize) -> Option<Line> {
+    arch::irq::line(number, edge, handler, arg)
+}
+
 /// For the architecture: notes a handler and returns its slot, ascending from 0, which [`dispatch`] takes.
 pub(crate) fn register(handler: fn(usize), arg: usize) -> Option<usize> {
     let slot = NEXT.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < MAX_LINES).then_some(n + 1)).ok()?;

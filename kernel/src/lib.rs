@@ -28,6 +28,7 @@ pub mod entropy;
 pub mod irq;
 #[cfg(target_os = "none")]
 pub mod memory;
+pub mod mptable;
 #[cfg(target_os = "none")]
 mod panic;
 #[cfg(target_os = "none")]

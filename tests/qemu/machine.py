@@ -54,7 +54,7 @@ class Machine:
     """One running guest. `host` and `port` are where its server is reached; `console` is all it has printed. With `netdev`
     (NET=tap) its network card is at that QEMU backend, named net0, instead of the tap."""
 
-    def __init__(self, arch, *, wait=True, limit_s=BOOT_LIMIT_S, netdev=None, **variables):
+    def __init__(self, arch, *, wait=True, limit_s=BOOT_LIMIT_S, netdev=None, replace=("", ""), **variables):
         self.arch, self.variables = arch, variables
         self.console, self._lock = b"", threading.Lock()
         if variables.get("NET") == "tap":
@@ -63,7 +63,8 @@ class Machine:
             self.host, self.port = "127.0.0.1", variables.setdefault("PORT", free_port())
         # A guest that resets itself would boot for ever: end QEMU instead.
         variables["QEMU_ARGS"] = (variables.get("QEMU_ARGS", "") + " -no-reboot").strip()
-        self.command = qemu_command(arch, **variables)
+        # `replace`: what of make's command stands for something else here.
+        self.command = qemu_command(arch, **variables).replace(*replace)
         if netdev:
             self.command = re.sub(r"-netdev tap\S*", lambda _: "-netdev " + netdev, self.command)
         self.started = time.monotonic()

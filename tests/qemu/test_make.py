@@ -26,7 +26,7 @@ def _own_machine(request):
 
 
 @pytest.mark.parametrize("setting, told", (
-    ("ARCH=arm", "x86_64 aarch64"), ("PLATFORM=pc", "x86_64-qemu-q35 aarch64-qemu-virt"), ("SMP=0", "1 to 64"),
+    ("ARCH=arm", "x86_64 aarch64"), ("PLATFORM=pc", "x86_64-qemu-q35 x86_64-qemu-microvm aarch64-qemu-virt"), ("SMP=0", "1 to 64"),
     ("SMP=many", "1 to 64"), ("MEM=lots", "256M"), ("MEM=16M", "32M"), ("LOG=loud", "off error warn info debug trace"),
     ("PORT=0", "1 to 65535"), ("PORT=70000", "1 to 65535"), ("NET=wifi", "user tap"), ("TAP=a/b", "tap0"),
     ("QUEUES=0", "1 to 16"), ("QUEUES=2", "NET=tap"), ("IP=10.0.2", "10.0.2.15"), ("IP=10.0.2.256", "dhcp"), ("GW=gateway", "10.0.2.2"), ("MASK=255.0.255.0", "255.255.255.0"),

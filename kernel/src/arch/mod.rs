@@ -25,7 +25,8 @@
 //!                                              into an MSI-X table entry, delivered to the line's CPU
 //! irq::allocate_msi(device: DeviceFunction, cpu: usize, handler: fn(usize), arg: usize) -> Option<Line>
 //! irq::intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Option<Line>   level-triggered legacy line
-//!                                              (both keep their handlers with crate::irq::register and ::dispatch)
+//! irq::line(number: u32, edge: bool, handler: fn(usize), arg: usize) -> Option<Line>   a line by its number
+//!                                              (all keep their handlers with crate::irq::register and ::dispatch)
 //! memory::phys_to_virt(phys: u64) -> *mut u8   the direct map: all RAM, readable and writable, never executable
 //! memory::virt_to_phys(virt: *const u8) -> u64 for the direct map and the kernel image
 //! memory::map_mmio(phys: u64, len: usize) -> Option<NonNull<u8>>   uncached; the same range twice gives the same address
@@ -34,6 +35,7 @@
 //! memory::quiescent()                          this CPU holds no address of memory that was freed; cheap
 //! pci::Config: Copy + ConfigurationAccess, pci::config() -> Option<Config>    ECAM (from MCFG / device tree) or legacy ports
 //! pci::windows() -> crate::pci::Windows        bus address ranges for BARs and bridges that the firmware left unassigned
+//! virtio_slots(info: &BootInfo) -> Vec<virtio::slot::Slot>   where memory-mapped virtio devices may be
 //! power::exit(status: ExitStatus) -> !         success: ACPI/PSCI power-off; failure: a status that QEMU returns
 //! power::reset() -> !
 //! ```

@@ -12,7 +12,11 @@ pub mod virtio;
 use alloc::{boxed::Box, vec::Vec};
 
 #[cfg(target_os = "none")]
+use crate::arch;
+#[cfg(target_os = "none")]
 use crate::boot::Machine;
+#[cfg(target_os = "none")]
+use virtio::bus::Place;
 
 /// The network device that the platform drives. One kind for now; another becomes a variant.
 #[cfg(target_os = "none")]
@@ -24,14 +28,16 @@ pub type Net = virtio::net::VirtioNet;
 #[cfg(target_os = "none")]
 pub fn probe_net(machine: &Machine, wanted: usize) -> Vec<Box<Net>> {
     let wanted = wanted.clamp(1, machine.cpus);
-    let mut devices = machine.pci.iter().filter(|device| virtio::net::matches(device));
-    let opened = devices.find_map(|device| match virtio::net::VirtioNet::open(device, wanted) {
-        Ok(pairs) => Some(pairs),
-        Err(error) => {
-            log::error!("virtio-net at {}: {error}", device.at);
-            None
+    let open = |place: Place<'_>| {
+        if !virtio::net::matches(&place) {
+            return None;
         }
-    });
+        let opened = virtio::net::VirtioNet::open(&place, wanted);
+        opened.map_err(|error| log::error!("virtio-net at {place}: {error}")).ok()
+    };
+    let on_pci = machine.pci.iter().map(Place::Pci).find_map(open);
+    // Slots are looked at last: most are empty, and each look costs.
+    let opened = on_pci.or_else(|| arch::virtio_slots(machine.boot).iter().map(Place::Mmio).find_map(open));
     opened.unwrap_or_default().into_iter().map(Box::new).collect()
 }
 

@@ -3,6 +3,7 @@
 
 use crate::boot::{BootInfo, Module};
 use crate::cpu::MAX_CPUS;
+use crate::drivers::virtio::slot::Slot;
 use crate::region::Region;
 use fdt_raw::{Fdt, NodeBase};
 use spin::Once;
@@ -72,10 +73,25 @@ pub struct Hardware {
     pub cpus: [u64; MAX_CPUS],
     pub cpu_count: usize,
     pub pci: Option<PciHost>,
+    /// Where memory-mapped virtio devices may be.
+    pub virtio: [Slot; MAX_VIRTIO_SLOTS],
+    pub virtio_count: usize,
 }
 
-const NOTHING: Hardware =
-    Hardware { uart: None, rtc: None, conduit: None, gic: None, cpus: [0; MAX_CPUS], cpu_count: 0, pci: None };
+/// QEMU's `virt` has 32.
+const MAX_VIRTIO_SLOTS: usize = 32;
+
+const NOTHING: Hardware = Hardware {
+    uart: None,
+    rtc: None,
+    conduit: None,
+    gic: None,
+    cpus: [0; MAX_CPUS],
+    cpu_count: 0,
+    pci: None,
+    virtio: [Slot { at: Region { start: 0, end: 0 }, line: 0, edge: false }; MAX_VIRTIO_SLOTS],
+    virtio_count: 0,
+};
 
 /// Longest command line, the same as Linux' on this architecture.
 const CMDLINE_BYTES: usize = 2048;
@@ -248,10 +264,24 @@ fn read_device<'a>(node: &NodeBase<'a>, compatible: &[u8], pending: &mut Pending
                     *its = regions(node).next();
                 }
             }
+            b"virtio,mmio" => read_virtio(node, hardware),
             b"pci-host-ecam-generic" if hardware.pci.is_none() => read_pci(node, pending, hardware),
             _ => continue,
         }
         return;
+    }
+}
+
+/// The interrupt specifier: kind (0 is a shared peripheral interrupt), number, trigger (1 and 2 are edges).
+fn read_virtio(node: &NodeBase<'_>, hardware: &mut Hardware) {
+    let mut specifier = cells(property(node, "interrupts").unwrap_or(&[]));
+    let mut next = || specifier.next();
+    let (Some(at), Some(0), Some(number), Some(trigger)) = (regions(node).next(), next(), next(), next()) else {
+        return;
+    };
+    if let Some(slot) = hardware.virtio.get_mut(hardware.virtio_count) {
+        *slot = Slot { at, line: 32 + number, edge: trigger & 3 != 0 };
+        hardware.virtio_count += 1;
     }
 }
 

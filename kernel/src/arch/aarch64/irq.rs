@@ -54,6 +54,13 @@ pub fn intx(device: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> 
     Some(Line { message: None })
 }
 
+/// The GIC's interrupt `number`.
+pub fn line(number: u32, edge: bool, handler: fn(usize), arg: usize) -> Option<Line> {
+    bind(number, handler, arg)?;
+    gic::enable_shared(number, crate::cpu::id(), edge);
+    Some(Line { message: None })
+}
+
 /// Acknowledges and handles what is pending for this CPU.
 #[inline]
 pub(super) fn handle_pending() {

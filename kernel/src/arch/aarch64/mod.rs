@@ -20,7 +20,10 @@ mod sysreg;
 pub mod time;
 mod window;
 
+use alloc::vec::Vec;
+
 use crate::boot::{self, BootInfo};
+use crate::drivers::virtio::slot::{self, Slot};
 
 /// The first Rust function of the boot CPU, on its stack in the higher half and on the entry code's page tables: `dtb` and
 /// `image` are physical addresses, `level` is the exception level that the loader entered at.
@@ -53,4 +56,12 @@ extern "C" fn start(dtb: u64, image: u64, level: u64) -> ! {
 /// Sets up the interrupt controller.
 pub(crate) fn init(_info: &'static BootInfo) {
     gic::init();
+}
+
+/// Where memory-mapped virtio devices may be, by the device tree and the command line. QEMU fills the slots from the last on.
+pub(crate) fn virtio_slots(info: &BootInfo) -> Vec<Slot> {
+    let hardware = hardware::get();
+    let mut slots = slot::from_cmdline(info.cmdline);
+    slots.extend(hardware.virtio[..hardware.virtio_count].iter().rev());
+    slots
 }

@@ -3,6 +3,9 @@
 use super::apic::IoApic;
 use super::paging::map_firmware;
 use crate::acpi::{self, Ecam, Fadt, Madt, Override, Root};
+use crate::boot::BootInfo;
+use crate::drivers::virtio::slot::{self, Slot};
+use crate::mptable;
 use alloc::vec::Vec;
 use spin::Once;
 
@@ -68,6 +71,27 @@ fn search() -> Option<u64> {
     (0..area.len() - 36).step_by(16).find(|at| Root::parse(&area[*at..]).is_some()).map(|at| START + at as u64)
 }
 
+/// The multiprocessor table, where a BIOS without ACPI leaves a pointer to it (MultiProcessor Specification 1.4, chapter 4):
+/// the end of base memory, then the BIOS itself.
+fn multiprocessor_table() -> Option<Madt> {
+    let places = [(0x9_fc00, 0x400), (0xf_0000, 0x1_0000)];
+    let at = places.into_iter().find_map(|(start, len)| {
+        let area = bytes(start, len)?;
+        area.chunks_exact(mptable::POINTER).find_map(mptable::pointer)
+    })?;
+    let len = mptable::len(bytes(at, mptable::HEADER)?)?;
+    mptable::parse(bytes(at, len)?)
+}
+
+/// Where memory-mapped virtio devices may be: by the command line, or by the DSDT of a machine with ACPI.
+pub(crate) fn virtio_slots(info: &BootInfo) -> Vec<Slot> {
+    let mut slots = slot::from_cmdline(info.cmdline);
+    if let Some((_, dsdt)) = get().fadt.and_then(|fadt| table(fadt.dsdt)) {
+        slots.extend(acpi::virtio_slots(dsdt));
+    }
+    slots
+}
+
 fn read(rsdp: Option<u64>) -> Firmware {
     let mut firmware = Firmware {
         cpus: Vec::new(),
@@ -80,7 +104,10 @@ fn read(rsdp: Option<u64>) -> Firmware {
     };
     let root = rsdp.and_then(|at| Root::parse(bytes(at, 36)?));
     let Some((root, (_, list))) = root.and_then(|root| Some((root, table(root.address)?))) else {
-        log::warn!("no ACPI tables: one CPU, ports for PCI");
+        match multiprocessor_table() {
+            Some(table) => firmware.add_madt(table),
+            None => log::warn!("neither ACPI tables nor a multiprocessor table: one CPU, ports for PCI"),
+        }
         return firmware;
     };
     for (signature, table) in root.entries(list).filter_map(table) {
@@ -103,6 +130,11 @@ impl Firmware {
         for (slot, entry) in self.io_apics.iter_mut().zip(&madt.io_apics) {
             *slot = IoApic::new(entry.address, entry.first_line);
         }
+    }
+
+    /// The line at which an ISA interrupt arrives.
+    pub(super) fn isa_line(&self, source: u8) -> u32 {
+        self.overrides.iter().find(|o| o.source == source).map_or(source.into(), |o| o.line)
     }
 
     /// Where a legacy interrupt arrives: line, whether level-triggered, whether active low. A PCI function's is shared and

@@ -85,6 +85,15 @@ pub fn intx(at: DeviceFunction, pin: u8, handler: fn(usize), arg: usize) -> Opti
     Some(allocated)
 }
 
+/// The line `number` of the I/O APICs, where the tables say that it arrives if it is an ISA line.
+pub fn line(number: u32, edge: bool, handler: fn(usize), arg: usize) -> Option<Line> {
+    let number = u8::try_from(number).map_or(number, |source| firmware::get().isa_line(source));
+    let chip = firmware::get().io_apics.iter().flatten().find(|chip| chip.has(number))?;
+    let allocated = allocate(apic::id(), handler, arg, false)?;
+    chip.route(number, allocated.vector, allocated.target, !edge, false);
+    Some(allocated)
+}
+
 /// Masks the two 8259s, which would otherwise interrupt beside the APICs.
 pub(super) fn mask_legacy() {
     for port in [0x21, 0xa1] {

@@ -17,6 +17,8 @@ mod smp;
 pub mod time;
 mod window;
 
+pub(crate) use firmware::virtio_slots;
+
 use crate::boot::BootInfo;
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,24 @@
 //! Virtio devices (Virtual I/O Device 1.2), on the queue and transport types of `virtio-drivers`.
 
+#[cfg(target_os = "none")]
+pub mod bus;
+#[cfg(target_os = "none")]
+mod mmio;
 pub mod net;
 #[cfg(target_os = "none")]
 mod pci;
+pub mod slot;
+
+use core::ptr::NonNull;
+
+/// The register of a doorbell.
+#[derive(Clone, Copy, Debug)]
+pub enum Register {
+    /// Over PCI, a half word (4.1.4.4).
+    Half(NonNull<u16>),
+    /// Over MMIO, a word (4.2.2, `QueueNotify`).
+    Word(NonNull<u32>),
+}
 
 #[cfg(target_os = "none")]
 mod hal {

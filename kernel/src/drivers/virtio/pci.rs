@@ -26,10 +26,8 @@ mod common {
     pub const QUEUE_NOTIFY_OFF: usize = 0x1e;
 }
 
-/// A virtio function: the transport, and registers that it has no methods for.
+/// Registers of a virtio function that the transport has no methods for.
 pub struct VirtioPci {
-    /// Features, status, queues and configuration space.
-    pub transport: PciTransport,
     device: Device,
     common: Window,
     notify: Window,
@@ -40,7 +38,7 @@ pub struct VirtioPci {
 
 impl VirtioPci {
     /// Finds and maps the registers and lets the function access memory.
-    pub fn open(device: &Device) -> Result<Self, &'static str> {
+    pub fn open(device: &Device) -> Result<(PciTransport, Self), &'static str> {
         let mut root = crate::pci::root().ok_or("no configuration space")?;
         let at = device.at;
         let (_, command) = root.get_status_command(at);
@@ -55,7 +53,7 @@ impl VirtioPci {
             log::error!("{at}: {error}");
             "no modern virtio transport"
         })?;
-        Ok(Self { transport, device: device.clone(), common, notify, notify_multiplier, isr, msix })
+        Ok((transport, Self { device: device.clone(), common, notify, notify_multiplier, isr, msix }))
     }
 
     /// The doorbell of a queue.

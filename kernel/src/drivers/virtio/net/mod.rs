@@ -24,12 +24,13 @@ mod device {
     use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
     use super::super::KernelHal;
-    use super::super::pci::{VENDOR, VirtioPci};
+    use super::super::bus::{Place, Status, VirtioDevice};
+    use super::super::mmio;
+    use super::super::pci::VENDOR;
     use super::rings::{
-        Dma, Doorbell, Frame, LARGE_STRIDE, MAX_FRAME, MAX_LARGE, MAX_LARGE_BUFFERS, Offload, PAIR_BYTES, Register,
-        RxRing, SetupError, TxRing,
+        Dma, Doorbell, Frame, LARGE_STRIDE, MAX_FRAME, MAX_LARGE, MAX_LARGE_BUFFERS, Offload, PAIR_BYTES, RxRing,
+        SetupError, TxRing,
     };
-    use crate::pci::Device;
     use crate::{clock, cpu, entropy, memory};
 
     /// Feature bits (5.1.3 and 6).
@@ -59,9 +60,13 @@ mod device {
     const MAX_MTU: u16 = 1500;
     const MIN_MTU: u16 = 68;
 
-    /// Whether the function is a virtio network device, modern or transitional.
-    pub fn matches(device: &Device) -> bool {
-        device.vendor == VENDOR && matches!(device.device, 0x1000 | 0x1041)
+    /// Whether there is a virtio network device, modern or transitional.
+    pub fn matches(place: &Place<'_>) -> bool {
+        const NETWORK: u32 = 1;
+        match place {
+            Place::Pci(device) => device.vendor == VENDOR && matches!(device.device, 0x1000 | 0x1041),
+            Place::Mmio(slot) => mmio::kind(slot) == NETWORK,
+        }
     }
 
     /// Most queue pairs of a device: more CPUs than this share them.
@@ -87,12 +92,9 @@ mod device {
         interrupts: AtomicU64,
         /// Of the first pair's.
         config_changed: AtomicBool,
-        /// For the pin: the register whose read releases it.
-        isr: Option<NonNull<u8>>,
+        /// For a line: the register that says why it was raised.
+        status: Option<Status>,
     }
-
-    // SAFETY: the register may be read on any CPU.
-    unsafe impl Sync for Shared {}
 
     impl Shared {
         fn of(arg: usize) -> &'static Self {
@@ -108,10 +110,8 @@ mod device {
             Self::of(arg).config_changed.store(true, Ordering::Relaxed);
         }
 
-        fn on_pin(arg: usize) {
-            let shared = Self::of(arg);
-            // SAFETY: the register is mapped for good; reading it acknowledges the interrupt.
-            let status = shared.isr.map_or(0, |isr| unsafe { isr.read_volatile() });
+        fn on_line(arg: usize) {
+            let status = Self::of(arg).status.map_or(0, |status| status.take());
             if status & 1 != 0 {
                 Self::on_queue(arg);
             }
@@ -144,7 +144,7 @@ mod device {
 
     /// What there is once in a device, and is the first pair's business.
     struct Control {
-        pci: VirtioPci,
+        device: VirtioDevice,
         has_status: bool,
     }
 
@@ -183,27 +183,27 @@ mod device {
 
     impl VirtioNet {
         /// Sets the device up (3.1.1) with up to `wanted` queue pairs, the n-th for CPU n; there is at least one.
-        pub fn open(device: &Device, wanted: usize) -> Result<Vec<Self>, Refusal> {
-            match Self::open_with(device, wanted) {
+        pub fn open(place: &Place<'_>, wanted: usize) -> Result<Vec<Self>, Refusal> {
+            match Self::open_with(place, wanted) {
                 // The device is reset and begins anew.
                 Err(error) if wanted > 1 => {
-                    log::warn!("virtio-net at {}: {error}: one queue pair", device.at);
-                    Self::open_with(device, 1)
+                    log::warn!("virtio-net at {place}: {error}: one queue pair");
+                    Self::open_with(place, 1)
                 }
                 opened => opened,
             }
         }
 
-        fn open_with(device: &Device, wanted: usize) -> Result<Vec<Self>, Refusal> {
-            let mut pci = VirtioPci::open(device)?;
-            if pci.transport.device_type() != DeviceType::Network {
+        fn open_with(place: &Place<'_>, wanted: usize) -> Result<Vec<Self>, Refusal> {
+            let mut device = VirtioDevice::open(place)?;
+            if device.transport.device_type() != DeviceType::Network {
                 return Err("not a network device");
             }
             let started = DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
-            pci.transport.set_status(DeviceStatus::empty());
-            pci.transport.set_status(started);
+            device.transport.set_status(DeviceStatus::empty());
+            device.transport.set_status(started);
 
-            let offered = pci.transport.read_device_features();
+            let offered = device.transport.read_device_features();
             if offered & feature::VERSION_1 == 0 {
                 return Err("a legacy device: it needs disable-legacy=on or a newer hypervisor");
             }
@@ -215,20 +215,20 @@ mod device {
             }
             features |= feature::MAC | feature::STATUS | feature::VERSION_1 | feature::ACCESS_PLATFORM;
             // Accepting the MTU would oblige us to receive packets as large as it is, and the buffers end at 1500.
-            let mtu = pci.transport.read_config_space::<u16>(config::MTU).unwrap_or(0);
+            let mtu = device.transport.read_config_space::<u16>(config::MTU).unwrap_or(0);
             if offered & feature::MTU != 0 && (MIN_MTU..=MAX_MTU).contains(&mtu) {
                 features |= feature::MTU;
             }
-            let most = most_pairs(&pci, offered);
-            let vectors_allow = pci.vectors().saturating_sub(1);
+            let most = most_pairs(&device, offered);
+            let vectors_allow = device.vectors().saturating_sub(1);
             let count = wanted.min(most.into()).min(vectors_allow).min(affordable_pairs()).max(1);
             if count > 1 {
                 features |= feature::CTRL_VQ | feature::MQ;
             }
             let accepted = offered & features;
-            pci.transport.write_driver_features(accepted);
-            pci.transport.set_status(started | DeviceStatus::FEATURES_OK);
-            if !pci.transport.get_status().contains(DeviceStatus::FEATURES_OK) {
+            device.transport.write_driver_features(accepted);
+            device.transport.set_status(started | DeviceStatus::FEATURES_OK);
+            if !device.transport.get_status().contains(DeviceStatus::FEATURES_OK) {
                 return Err("the device refuses the features it offered");
             }
 
@@ -237,24 +237,23 @@ mod device {
                     .map(|_| Shared {
                         interrupts: AtomicU64::new(0),
                         config_changed: AtomicBool::new(false),
-                        isr: pci.isr(),
+                        status: device.status(),
                     })
                     .collect(),
             );
             let args: Vec<usize> = shared.iter().map(|shared| core::ptr::from_ref(shared) as usize).collect();
-            let interrupts = if pci.use_msix(&args, Shared::on_queue, Shared::on_config) {
+            let interrupts = if device.use_msix(&args, Shared::on_queue, Shared::on_config) {
                 "MSI-X"
             } else if count > 1 {
                 return Err("no interrupt for each CPU");
-            } else if pci.use_pin(Shared::on_pin, args[0]) {
-                "INTx"
             } else {
-                "none"
+                device.use_line(Shared::on_line, args[0]).unwrap_or("none")
             };
 
             let mac = if accepted & feature::MAC != 0 {
-                pci.transport
-                    .read_consistent(|| pci.transport.read_config_space::<[u8; 6]>(config::MAC))
+                device
+                    .transport
+                    .read_consistent(|| device.transport.read_config_space::<[u8; 6]>(config::MAC))
                     .map_err(failed)?
             } else {
                 local_mac()
@@ -265,17 +264,15 @@ mod device {
             let mut pairs = Vec::new();
             for (index, shared) in shared.iter().enumerate() {
                 let (receive, transmit) = (2 * index as u16, 2 * index as u16 + 1);
-                let doorbell = |pci: &VirtioPci, queue| {
+                let doorbell = |device: &VirtioDevice, queue| {
                     // SAFETY: the register is this queue's doorbell, mapped for good.
-                    pci.doorbell(queue)
-                        .map(|bell| unsafe { Doorbell::new(Register::Half(bell), queue) })
-                        .ok_or("no doorbell")
+                    device.doorbell(queue).map(|bell| unsafe { Doorbell::new(bell, queue) }).ok_or("no doorbell")
                 };
-                let bell = doorbell(&pci, receive)?;
+                let bell = doorbell(&device, receive)?;
                 let vouches = accepted & feature::GUEST_CSUM != 0;
-                let rx = RxRing::new(&mut pci.transport, receive, bell, vouches).map_err(no_queue)?;
-                let bell = doorbell(&pci, transmit)?;
-                let tx = TxRing::new(&mut pci.transport, transmit, bell, large).map_err(no_queue)?;
+                let rx = RxRing::new(&mut device.transport, receive, bell, vouches).map_err(no_queue)?;
+                let bell = doorbell(&device, transmit)?;
+                let tx = TxRing::new(&mut device.transport, transmit, bell, large).map_err(no_queue)?;
                 pairs.push(Self {
                     rx,
                     tx,
@@ -292,13 +289,13 @@ mod device {
             }
             let mut commands = match count {
                 1 => None,
-                _ => Some(VirtQueue::new(&mut pci.transport, 2 * most, false, false).map_err(failed)?),
+                _ => Some(VirtQueue::new(&mut device.transport, 2 * most, false, false).map_err(failed)?),
             };
-            pci.transport.finish_init();
+            device.transport.finish_init();
             if let Some(queue) = &mut commands {
-                set_pairs(&mut pci, queue, 2 * most, count as u16)?;
+                set_pairs(&mut device, queue, 2 * most, count as u16)?;
             }
-            let control = Control { pci, has_status: accepted & feature::STATUS != 0 };
+            let control = Control { device, has_status: accepted & feature::STATUS != 0 };
             control.read_link(link_up);
             pairs[0].control = Some(control);
             pairs.iter_mut().for_each(|pair| pair.rx.flush());
@@ -377,7 +374,7 @@ mod device {
         fn read_link(&self, link_up: &AtomicBool) {
             const LINK_UP: u16 = 1;
             if self.has_status {
-                let status = self.pci.transport.read_config_space::<u16>(config::STATUS).unwrap_or(LINK_UP);
+                let status = self.device.transport.read_config_space::<u16>(config::STATUS).unwrap_or(LINK_UP);
                 let up = status & LINK_UP != 0;
                 if link_up.swap(up, Ordering::Relaxed) != up {
                     log::warn!("virtio-net: link {}", if up { "up" } else { "down" });
@@ -387,13 +384,13 @@ mod device {
     }
 
     /// How many queue pairs the device has. The control queue comes behind all of them, used or not.
-    fn most_pairs(pci: &VirtioPci, offered: u64) -> u16 {
+    fn most_pairs(device: &VirtioDevice, offered: u64) -> u16 {
         const NEEDED: u64 = feature::CTRL_VQ | feature::MQ;
         if offered & NEEDED != NEEDED {
             return 1;
         }
         // 5.1.4: 1 to 0x8000.
-        pci.transport.read_config_space::<u16>(config::MAX_PAIRS).unwrap_or(1).clamp(1, 0x8000)
+        device.transport.read_config_space::<u16>(config::MAX_PAIRS).unwrap_or(1).clamp(1, 0x8000)
     }
 
     /// How many pairs the memory is large enough for.
@@ -410,7 +407,7 @@ mod device {
     type ControlQueue = VirtQueue<KernelHal, 2>;
 
     /// Tells the device to use `count` pairs (5.1.6.5.5).
-    fn set_pairs(pci: &mut VirtioPci, queue: &mut ControlQueue, index: u16, count: u16) -> Result<(), Refusal> {
+    fn set_pairs(device: &mut VirtioDevice, queue: &mut ControlQueue, index: u16, count: u16) -> Result<(), Refusal> {
         const MULTIQUEUE: u8 = 4;
         const PAIRS_SET: u8 = 0;
         const OK: u8 = 0;
@@ -421,7 +418,7 @@ mod device {
         let answer = Box::leak(Box::new([!OK]));
         // SAFETY: both live until the command is popped, and for good when it never is.
         let token = unsafe { queue.add(&[&*command], &mut [&mut *answer]) }.map_err(failed)?;
-        pci.transport.notify(index);
+        device.transport.notify(index);
         let begin = clock::now_ns();
         while !queue.can_pop() {
             if clock::now_ns() - begin > PATIENCE_NS {

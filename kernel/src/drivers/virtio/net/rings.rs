@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 
 use virtio_drivers::transport::Transport;
 
+use crate::drivers::virtio::Register;
 use crate::drivers::{device_fence, device_read_fence, device_write_fence};
 
 /// Descriptors of each ring, and its buffers.
@@ -100,15 +101,6 @@ pub unsafe trait Dma {
     /// `len` bytes (whole pages), physically contiguous, at a page's beginning: the address that a device uses, and where they
     /// are. They hold old data. `None` when there is no such memory.
     fn allocate(len: usize) -> Option<(u64, NonNull<u8>)>;
-}
-
-/// The register of a doorbell: over PCI a half word, over MMIO a word.
-#[derive(Clone, Copy, Debug)]
-pub enum Register {
-    /// 4.1.4.4.
-    Half(NonNull<u16>),
-    /// 4.2.2, `QueueNotify`.
-    Word(NonNull<u32>),
 }
 
 /// Rings a queue's doorbell.

@@ -9,7 +9,8 @@ use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Trans
 use virtio_drivers::{PAGE_SIZE, PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::rings::{Dma, Doorbell, MAX_FRAME, MAX_LARGE, Offload, RING, Register, RxRing, TxRing};
+use super::rings::{Dma, Doorbell, MAX_FRAME, MAX_LARGE, Offload, RING, RxRing, TxRing};
+use crate::drivers::virtio::Register;
 
 /// Device addresses are the test's own; memory is leaked.
 struct TestMemory;
