@@ -485,6 +485,8 @@ pub struct Command {
     pub deprecated_since: &'static str,
     /// What to use in its place, or empty.
     pub replaced_by: &'static str,
+    /// What HELP answers, of such a subcommand.
+    pub help: &'static [&'static str],
     /// Documentation flag "syscmd".
     pub syscmd: bool,
     /// The handler. None for a container whose subcommands do the work.
@@ -523,6 +525,7 @@ impl Command {
         tips: &[],
         deprecated_since: "",
         replaced_by: "",
+        help: &[],
         syscmd: false,
         run: None,
         express: None,

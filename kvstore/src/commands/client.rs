@@ -47,7 +47,8 @@ pub const COMMANDS: &[Command] = &[Command {
             arity: 2,
             flags: flag::LOADING | flag::STALE,
             acl: acl::CONNECTION,
-            run: Some(client_help),
+            help: CLIENT_HELP,
+            run: Some(super::keys::help),
             ..Command::DEFAULT
         },
         Command {
@@ -689,10 +690,6 @@ fn client_unblock(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         _ => ctx.reply.int(0),
     }
     Ok(())
-}
-
-fn client_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, CLIENT_HELP)
 }
 
 const CLIENT_HELP: &[&str] = &[

@@ -1,6 +1,7 @@
 //! What the commands on lists, sets and hashes share: limits from the configuration, arguments with errors of their own,
 //! replies made of stored entries.
 
+use crate::command::Arg;
 use crate::ctx::Ctx;
 use crate::encoding::bulks::{SHORT_ROOM, WINDOW_ROOM, write_bulks};
 use crate::encoding::listpack::{Cursor, Entry};
@@ -117,6 +118,14 @@ pub fn scan_cursor(text: &[u8]) -> Result<u64, Error> {
     let value = value.ok_or(invalid)?;
     Ok(if negative { value.wrapping_neg() } else { value })
 }
+
+/// Documented arguments of HSCAN, SSCAN and ZSCAN.
+pub const SCAN_ARGS: &[Arg] = &[
+    Arg::key("key", 0),
+    Arg::integer("cursor"),
+    Arg::pattern("pattern").token("MATCH").optional(),
+    Arg::integer("count").token("COUNT").optional(),
+];
 
 /// Options of HSCAN, SSCAN and ZSCAN.
 pub struct ScanOptions<'a> {

@@ -82,7 +82,8 @@ pub const COMMANDS: &[Command] = &[Command {
             arity: 2,
             flags: flag::LOADING | flag::STALE,
             acl: acl::CONNECTION,
-            run: Some(command_help),
+            help: COMMAND_HELP,
+            run: Some(super::keys::help),
             ..Command::DEFAULT
         },
         Command {
@@ -471,10 +472,6 @@ fn keys_of_call<'a>(ctx: &Ctx<'a>) -> Result<Vec<(&'a [u8], u16)>, Error> {
         return Err(Error::Fixed("ERR Invalid arguments specified for command"));
     }
     Ok(found.into_iter().map(|(i, flags)| (call.get(i), flags)).collect())
-}
-
-fn command_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, COMMAND_HELP)
 }
 
 const COMMAND_HELP: &[&str] = &[

@@ -37,7 +37,8 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             arity: 2,
             flags: flag::LOADING | flag::STALE,
-            run: Some(config_help),
+            help: CONFIG_HELP,
+            run: Some(super::keys::help),
             ..Command::DEFAULT
         },
         Command {
@@ -129,10 +130,6 @@ fn config_resetstat(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 fn config_rewrite(_: &mut Ctx<'_>) -> Result<(), Error> {
     Err(Error::Fixed("ERR The server is running without a config file"))
-}
-
-fn config_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, CONFIG_HELP)
 }
 
 const CONFIG_HELP: &[&str] = &[

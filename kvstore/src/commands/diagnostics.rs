@@ -25,7 +25,8 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(1)",
                 arity: 2,
                 flags: flag::LOADING | flag::STALE,
-                run: Some(latency_help),
+                help: LATENCY_HELP,
+                run: Some(super::keys::help),
                 ..Command::DEFAULT
             },
             super::latency::HISTOGRAM,
@@ -100,7 +101,8 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(1)",
                 arity: 2,
                 flags: flag::LOADING | flag::STALE,
-                run: Some(slowlog_help),
+                help: SLOWLOG_HELP,
+                run: Some(super::keys::help),
                 ..Command::DEFAULT
             },
             Command {
@@ -168,10 +170,6 @@ fn slowlog_reset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn slowlog_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, SLOWLOG_HELP)
-}
-
 fn latency_history(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let name = printable(ctx.arg(2), 128);
     let series = ctx.core.slowlog.latency.get(name.as_str());
@@ -210,10 +208,6 @@ fn latency_reset(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let removed = before - all.len();
     ctx.reply.count(removed);
     Ok(())
-}
-
-fn latency_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, LATENCY_HELP)
 }
 
 const LATENCY_HELP: &[&str] = &[

@@ -7,6 +7,14 @@ use crate::error_text;
 use crate::keyspace::event;
 use crate::number::{I64_CHARS, format_i64};
 
+/// When EXPIRE and the like are to do something at all.
+const CONDITION: Arg = Arg::one_of(
+    "condition",
+    &[Arg::word("nx", "NX"), Arg::word("xx", "XX"), Arg::word("gt", "GT"), Arg::word("lt", "LT")],
+)
+.since("7.0.0")
+.optional();
+
 /// The commands of this family.
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -19,16 +27,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::WRITE | flag::FAST,
         acl: acl::KEYSPACE,
         keys: &[KeySpec::range(key::RW | key::UPDATE, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::integer("seconds"),
-            Arg::one_of(
-                "condition",
-                &[Arg::word("nx", "NX"), Arg::word("xx", "XX"), Arg::word("gt", "GT"), Arg::word("lt", "LT")],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
+        args: &[Arg::key("key", 0), Arg::integer("seconds"), CONDITION],
         history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: Some(expire),
         ..Command::DEFAULT
@@ -43,16 +42,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::WRITE | flag::FAST,
         acl: acl::KEYSPACE,
         keys: &[KeySpec::range(key::RW | key::UPDATE, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::unix_time("unix-time-seconds"),
-            Arg::one_of(
-                "condition",
-                &[Arg::word("nx", "NX"), Arg::word("xx", "XX"), Arg::word("gt", "GT"), Arg::word("lt", "LT")],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
+        args: &[Arg::key("key", 0), Arg::unix_time("unix-time-seconds"), CONDITION],
         history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: Some(expireat),
         ..Command::DEFAULT
@@ -95,16 +85,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::WRITE | flag::FAST,
         acl: acl::KEYSPACE,
         keys: &[KeySpec::range(key::RW | key::UPDATE, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::integer("milliseconds"),
-            Arg::one_of(
-                "condition",
-                &[Arg::word("nx", "NX"), Arg::word("xx", "XX"), Arg::word("gt", "GT"), Arg::word("lt", "LT")],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
+        args: &[Arg::key("key", 0), Arg::integer("milliseconds"), CONDITION],
         history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: Some(pexpire),
         ..Command::DEFAULT
@@ -119,16 +100,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::WRITE | flag::FAST,
         acl: acl::KEYSPACE,
         keys: &[KeySpec::range(key::RW | key::UPDATE, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::unix_time("unix-time-milliseconds"),
-            Arg::one_of(
-                "condition",
-                &[Arg::word("nx", "NX"), Arg::word("xx", "XX"), Arg::word("gt", "GT"), Arg::word("lt", "LT")],
-            )
-            .since("7.0.0")
-            .optional(),
-        ],
+        args: &[Arg::key("key", 0), Arg::unix_time("unix-time-milliseconds"), CONDITION],
         history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: Some(pexpireat),
         ..Command::DEFAULT

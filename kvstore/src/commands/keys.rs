@@ -141,7 +141,8 @@ pub const COMMANDS: &[Command] = &[
                 arity: 2,
                 flags: flag::LOADING | flag::STALE,
                 acl: acl::KEYSPACE,
-                run: Some(object_help),
+                help: OBJECT_HELP,
+                run: Some(help),
                 ..Command::DEFAULT
             },
             Command {
@@ -589,12 +590,13 @@ fn object_freq(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn object_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    help(ctx, OBJECT_HELP)
+/// HELP of a container command.
+pub(super) fn help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    help_lines(ctx, ctx.command.help)
 }
 
-/// Writes help lines.
-pub(super) fn help(ctx: &mut Ctx<'_>, lines: &[&str]) -> Result<(), Error> {
+/// Lines of help.
+pub(super) fn help_lines(ctx: &mut Ctx<'_>, lines: &[&str]) -> Result<(), Error> {
     ctx.reply.array(lines.len());
     lines.iter().for_each(|line| ctx.reply.simple(line));
     Ok(())

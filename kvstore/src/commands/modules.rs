@@ -24,7 +24,8 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             arity: 2,
             flags: flag::LOADING | flag::STALE,
-            run: Some(module_help),
+            help: MODULE_HELP,
+            run: Some(super::keys::help),
             ..Command::DEFAULT
         },
         Command {
@@ -96,10 +97,6 @@ fn not_allowed(_: &mut Ctx<'_>) -> Result<(), Error> {
 fn module_list(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.reply.array(0);
     Ok(())
-}
-
-fn module_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, MODULE_HELP)
 }
 
 const MODULE_HELP: &[&str] = &[

@@ -67,7 +67,8 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(1)",
                 arity: 2,
                 flags: flag::LOADING | flag::STALE,
-                run: Some(help),
+                help: HELP,
+                run: Some(super::keys::help),
                 ..Command::DEFAULT
             },
             Command {
@@ -335,29 +336,22 @@ fn numpat(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    const LINES: [&str; 14] = [
-        "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "CHANNELS [<pattern>]",
-        "    Return the currently active channels matching a <pattern> (default: '*').",
-        "NUMPAT",
-        "    Return number of subscriptions to patterns.",
-        "NUMSUB [<channel> ...]",
-        "    Return the number of subscribers for the specified channels, excluding",
-        "    pattern subscriptions(default: no channels).",
-        "SHARDCHANNELS [<pattern>]",
-        "    Return the currently active shard level channels matching a <pattern> (default: '*').",
-        "SHARDNUMSUB [<shardchannel> ...]",
-        "    Return the number of subscribers for the specified shard level channel(s)",
-        "HELP",
-        "    Print this help.",
-    ];
-    ctx.reply.array(LINES.len());
-    for line in LINES {
-        ctx.reply.simple(line);
-    }
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANNELS [<pattern>]",
+    "    Return the currently active channels matching a <pattern> (default: '*').",
+    "NUMPAT",
+    "    Return number of subscriptions to patterns.",
+    "NUMSUB [<channel> ...]",
+    "    Return the number of subscribers for the specified channels, excluding",
+    "    pattern subscriptions(default: no channels).",
+    "SHARDCHANNELS [<pattern>]",
+    "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Return the number of subscribers for the specified shard level channel(s)",
+    "HELP",
+    "    Print this help.",
+];
 
 #[cfg(test)]
 mod tests {

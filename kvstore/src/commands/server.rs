@@ -110,7 +110,8 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(1)",
                 arity: 2,
                 flags: flag::LOADING | flag::STALE,
-                run: Some(memory_help),
+                help: MEMORY_HELP,
+                run: Some(super::keys::help),
                 ..Command::DEFAULT
             },
             Command {
@@ -489,10 +490,6 @@ fn memory_purge(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     // The heap gives empty spans back by itself; what can be waited for is the queue of removed values.
     answer_when_freed(ctx);
     Ok(())
-}
-
-fn memory_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, MEMORY_HELP)
 }
 
 const MEMORY_HELP: &[&str] = &[

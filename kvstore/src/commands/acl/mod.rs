@@ -89,7 +89,8 @@ pub const COMMANDS: &[Command] = &[Command {
             )
         },
         Command {
-            run: Some(help),
+            help: HELP,
+            run: Some(super::keys::help),
             ..sub(
                 "help",
                 2,
@@ -193,10 +194,6 @@ fn genpass(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let digits = (bits as usize).div_ceil(4);
     ctx.reply.bulk(&crate::acl::generate_password(&*ctx.core.machine, digits));
     Ok(())
-}
-
-fn help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    super::keys::help(ctx, HELP)
 }
 
 const HELP: &[&str] = &[

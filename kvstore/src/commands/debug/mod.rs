@@ -44,7 +44,7 @@ fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         (b"digest", 2) => return digest::dataset(ctx),
         (b"digest-value", 2..) => return digest::values(ctx),
         (b"error", 3) => return Err(Error::Text(printable(ctx.arg(2), 4096))),
-        (b"help", 2) => return super::keys::help(ctx, HELP),
+        (b"help", 2) => return super::keys::help_lines(ctx, HELP),
         (b"listpack", 3) => return object::listpack(ctx),
         (b"log", 3) => log::warn!("DEBUG LOG: {}", printable(ctx.arg(2), 4096)),
         (b"object", 3 | 4) => return object::object(ctx),

@@ -104,7 +104,8 @@ pub const COMMANDS: &[Command] = &[
                 arity: 2,
                 flags: flag::LOADING | flag::STALE,
                 acl: acl::STREAM,
-                run: Some(xgroup_help),
+                help: XGROUP_HELP,
+                run: Some(help),
                 ..Command::DEFAULT
             },
             Command {
@@ -291,10 +292,6 @@ fn xgroup_delconsumer(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     ctx.reply.count(pending.unwrap_or(0));
     Ok(())
-}
-
-fn xgroup_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    help(ctx, XGROUP_HELP)
 }
 
 const XGROUP_HELP: &[&str] = &[

@@ -57,7 +57,8 @@ pub const COMMANDS: &[Command] = &[Command {
             arity: 2,
             flags: flag::LOADING | flag::STALE,
             acl: acl::STREAM,
-            run: Some(xinfo_help),
+            help: XINFO_HELP,
+            run: Some(help),
             ..Command::DEFAULT
         },
         Command {
@@ -250,10 +251,6 @@ fn full_group(reply: &mut Reply<'_>, group: &stream::Group, count: usize) {
             reply.count(pending.map_or(0, |p| p.deliveries as usize));
         }
     }
-}
-
-fn xinfo_help(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    help(ctx, XINFO_HELP)
 }
 
 const XINFO_HELP: &[&str] = &[

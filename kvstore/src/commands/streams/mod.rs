@@ -23,6 +23,17 @@ use args::AddTrim;
 /// Entries beyond this size are added only if there is memory for them twice, in bytes.
 const LARGE_ENTRY: usize = 8192;
 
+/// How far XADD and XTRIM trim.
+const TRIM: Arg = Arg::block(
+    "trim",
+    &[
+        Arg::one_of("strategy", &[Arg::word("maxlen", "MAXLEN"), Arg::word("minid", "MINID").since("6.2.0")]),
+        Arg::one_of("operator", &[Arg::word("equal", "="), Arg::word("approximately", "~")]).optional(),
+        Arg::string("threshold"),
+        Arg::integer("count").token("LIMIT").since("6.2.0").optional(),
+    ],
+);
+
 /// The commands of this part of the family.
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -39,19 +50,7 @@ pub const COMMANDS: &[Command] = &[
         args: &[
             Arg::key("key", 0),
             Arg::word("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
-            Arg::block(
-                "trim",
-                &[
-                    Arg::one_of(
-                        "strategy",
-                        &[Arg::word("maxlen", "MAXLEN"), Arg::word("minid", "MINID").since("6.2.0")],
-                    ),
-                    Arg::one_of("operator", &[Arg::word("equal", "="), Arg::word("approximately", "~")]).optional(),
-                    Arg::string("threshold"),
-                    Arg::integer("count").token("LIMIT").since("6.2.0").optional(),
-                ],
-            )
-            .optional(),
+            TRIM.optional(),
             Arg::one_of("id-selector", &[Arg::word("auto-id", "*"), Arg::string("id")]),
             Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
         ],
@@ -161,21 +160,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::WRITE,
         acl: acl::STREAM,
         keys: &[KeySpec::range(key::RW | key::DELETE, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::block(
-                "trim",
-                &[
-                    Arg::one_of(
-                        "strategy",
-                        &[Arg::word("maxlen", "MAXLEN"), Arg::word("minid", "MINID").since("6.2.0")],
-                    ),
-                    Arg::one_of("operator", &[Arg::word("equal", "="), Arg::word("approximately", "~")]).optional(),
-                    Arg::string("threshold"),
-                    Arg::integer("count").token("LIMIT").since("6.2.0").optional(),
-                ],
-            ),
-        ],
+        args: &[Arg::key("key", 0), TRIM],
         history: &[("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option.")],
         tips: &["nondeterministic_output"],
         run: Some(xtrim),

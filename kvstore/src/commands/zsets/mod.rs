@@ -8,7 +8,7 @@ mod tests;
 
 use alloc::vec::Vec;
 
-use super::collection::{ScanOptions, scan_cursor, scan_reply};
+use super::collection::{SCAN_ARGS, ScanOptions, scan_cursor, scan_reply};
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -162,12 +162,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::READONLY,
         acl: acl::SORTEDSET,
         keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::integer("cursor"),
-            Arg::pattern("pattern").token("MATCH").optional(),
-            Arg::integer("count").token("COUNT").optional(),
-        ],
+        args: SCAN_ARGS,
         tips: &["nondeterministic_output"],
         run: Some(zscan),
         ..Command::DEFAULT

@@ -4,10 +4,14 @@ use core::ops::Range;
 
 use super::{removed_some, store, write_element, write_header};
 use crate::command::{Arg, Command, Group, KeySpec, acl, flag, key};
+use crate::commands::collection;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::number::I64_CHARS;
 use crate::types::zset::{LexRange, ScoreRange, ZSetMut, ZSetRef, for_members};
+
+/// Which elements of a range are meant.
+const LIMIT: Arg = Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional();
 
 /// The commands of this file.
 pub const COMMANDS: &[Command] = &[
@@ -57,10 +61,7 @@ pub const COMMANDS: &[Command] = &[
                 .since("6.2.0")
                 .optional(),
             Arg::word("rev", "REV").since("6.2.0").optional(),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")])
-                .token("LIMIT")
-                .since("6.2.0")
-                .optional(),
+            LIMIT.since("6.2.0"),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
         history: &[("6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.")],
@@ -77,12 +78,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::READONLY,
         acl: acl::SORTEDSET,
         keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::string("min"),
-            Arg::string("max"),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
-        ],
+        args: &[Arg::key("key", 0), Arg::string("min"), Arg::string("max"), LIMIT],
         deprecated_since: "6.2.0",
         replaced_by: "`ZRANGE` with the `BYLEX` argument",
         run: Some(zrangebylex),
@@ -103,7 +99,7 @@ pub const COMMANDS: &[Command] = &[
             Arg::double("min"),
             Arg::double("max"),
             Arg::word("withscores", "WITHSCORES").since("2.0.0").optional(),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
+            LIMIT,
         ],
         history: &[("2.0.0", "Added the `WITHSCORES` modifier.")],
         deprecated_since: "6.2.0",
@@ -128,7 +124,7 @@ pub const COMMANDS: &[Command] = &[
             Arg::string("max"),
             Arg::one_of("sortby", &[Arg::word("byscore", "BYSCORE"), Arg::word("bylex", "BYLEX")]).optional(),
             Arg::word("rev", "REV").optional(),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
+            LIMIT,
         ],
         run: Some(zrangestore),
         ..Command::DEFAULT
@@ -206,12 +202,7 @@ pub const COMMANDS: &[Command] = &[
         flags: flag::READONLY,
         acl: acl::SORTEDSET,
         keys: &[KeySpec::range(key::RO | key::ACCESS, 1, 0, 1)],
-        args: &[
-            Arg::key("key", 0),
-            Arg::string("max"),
-            Arg::string("min"),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
-        ],
+        args: &[Arg::key("key", 0), Arg::string("max"), Arg::string("min"), LIMIT],
         deprecated_since: "6.2.0",
         replaced_by: "`ZRANGE` with the `REV` and `BYLEX` arguments",
         run: Some(zrevrangebylex),
@@ -232,7 +223,7 @@ pub const COMMANDS: &[Command] = &[
             Arg::double("max"),
             Arg::double("min"),
             Arg::word("withscores", "WITHSCORES").optional(),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
+            LIMIT,
         ],
         history: &[("2.1.6", "`min` and `max` can be exclusive.")],
         deprecated_since: "6.2.0",
@@ -278,15 +269,9 @@ impl<'a> Wanted<'a> {
     fn ranks(&self, set: ZSetRef<'_>, reverse: bool, skip: usize) -> Range<usize> {
         let ranks = match self {
             Wanted::Rank(start, stop) => {
-                let len = set.len() as i64;
-                let from_near_end = |rank: i64| if rank < 0 { rank.saturating_add(len) } else { rank };
-                let start = from_near_end(*start).max(0);
-                let stop = from_near_end(*stop).min(len - 1);
-                if start > stop {
-                    return 0..0;
-                }
-                let (start, end) = (start as usize, stop as usize + 1);
-                if reverse { set.len() - end..set.len() - start } else { start..end }
+                let Some((start, n)) = collection::range(*start, *stop, set.len()) else { return 0..0 };
+                let first = if reverse { set.len() - start - n } else { start };
+                first..first + n
             }
             Wanted::Score(range) => set.score_range(range),
             Wanted::Lex(range) => return set.lex_range(range, reverse, skip),
