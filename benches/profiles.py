@@ -12,6 +12,7 @@ import time
 
 import benchmark
 from guests import ROOT
+from resp import info
 
 CLIENTS = 30
 # An emulated Linux on a busy host answers some 400 LRANGE_600 a second.
@@ -159,6 +160,14 @@ class OpenLoop:
                 for name, field in (("p50", "p50"), ("p99", "p99"), ("p99.9", "p999"))]
 
 
+def closed(guest, limit_s=60):
+    """Waits until the server has let go of its connections, so that the next turn does not begin with that."""
+    end = time.monotonic() + limit_s
+    while int(info(guest.host, guest.port, "connected_clients")) > 1:
+        assert time.monotonic() < end, "connections are still there after %d s" % limit_s
+        time.sleep(0.5)
+
+
 def idle_connections(count):
     """GET with `count` other connections that are open and silent."""
     label = "GET, {:,} idle connections".format(count)
@@ -167,6 +176,7 @@ def idle_connections(count):
         assert guest.ask("CONFIG", "SET", "maxclients", "20000") == b"+OK\r\n"
         found = own_load(guest, "--ratio", "0:1", "--size", 16, "--clients", 50, "--idle", count, "--warmup", 0.5,
                          "--time", max(8 * scale, 2))
+        closed(guest)
         figures = [Figure(label, RATE, found["rate"], "more", 4.0)]
         if count:
             figures.append(Figure("{:,} connections made".format(count), "s", found["connect_idle"]["seconds"], "less"))
