@@ -156,6 +156,10 @@ fn migrate(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let timeout_ms = ctx.int(5)?;
     let target_db = ctx.int(4)?;
     let timeout_ms = if timeout_ms <= 0 { DEFAULT_TIMEOUT_MS } else { timeout_ms };
+    // The keys' names are kept, for the work and for the slow log.
+    if !ctx.affordable(ctx.args.total_len().saturating_mul(3)) {
+        return Err(Error::OutOfMemory);
+    }
     let mut found: Vec<Box<[u8]>> = Vec::new();
     found.try_reserve(keys.len())?;
     for at in keys {
@@ -186,7 +190,7 @@ fn migrate(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.core.wait_request = Some(WaitRequest {
         wait: Wait::Migration,
         even_without_key: false,
-        args: Some(OwnedArgs::default()),
+        args: None,
         keys: Vec::new(),
         until_us: None,
     });
@@ -430,6 +434,21 @@ mod tests {
         assert_eq!((cached(&mut bench), bench.server().link_fate(own)), (Some("1".into()), Fate::CloseAfterOutput));
         bench.pass_ms(1);
         assert_eq!((cached(&mut bench), bench.server().link_fate(link)), (Some("0".into()), Fate::CloseAfterOutput));
+    }
+
+    #[test]
+    fn it_is_counted_with_all_the_time_that_it_took() {
+        let (mut bench, c, other) = two(&[]);
+        bench.run(c, "MIGRATE 10.0.0.2 6379 a 3 500 AUTH secret");
+        let link = answer(&mut bench);
+        bench.pass_ms(300);
+        assert!(!bench.run(other, "INFO commandstats").contains("migrate"));
+        say(&mut bench, link, "+OK\r\n+OK\r\n-NO\r\n");
+        let stats = bench.run(other, "INFO commandstats");
+        let line = "cmdstat_migrate:calls=1,usec=300000,usec_per_call=300000.00,rejected_calls=0,failed_calls=1";
+        assert!(stats.contains(line), "{stats}");
+        let slow = bench.run(other, "SLOWLOG GET");
+        assert!(slow.contains("300000 [MIGRATE 10.0.0.2 6379 a 3 500 AUTH (redacted)]"), "{slow}");
     }
 
     #[test]

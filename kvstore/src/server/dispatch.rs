@@ -2,8 +2,7 @@
 
 use super::Server;
 use super::room::Room;
-use super::timing;
-use crate::blocking::Wait;
+use crate::blocking::{Wait, WaitRequest};
 use crate::command::{Command, Group, flag};
 use crate::commands::{self, table::Entry};
 use crate::core::Core;
@@ -333,8 +332,9 @@ fn allowed_when_subscribed(entry: Entry) -> bool {
 pub fn call(ctx: &mut Ctx<'_>, entry: Entry) {
     let begin_ns = ctx.core.machine.monotonic_ns();
     carry_out(ctx, entry);
-    // A command that waits for a key is counted when it is served, or gives up.
-    if ctx.core.wait_request.as_ref().is_some_and(|request| matches!(request.wait, Wait::Key(_))) {
+    // A command that waits for a key is counted when it is served, or gives up; MIGRATE when it is done.
+    let counted_later = |request: &WaitRequest| matches!(request.wait, Wait::Key(_) | Wait::Migration);
+    if ctx.core.wait_request.as_ref().is_some_and(counted_later) {
         ctx.core.stats.processed -= 1;
         if let Some(s) = ctx.core.stats.commands.get_mut(entry.number) {
             s.calls -= 1;
@@ -343,7 +343,7 @@ pub fn call(ctx: &mut Ctx<'_>, entry: Entry) {
     }
     let asleep_us = ctx.core.asleep_until_us.saturating_sub(ctx.core.now_us);
     let took_ns = ctx.core.machine.monotonic_ns().saturating_sub(begin_ns);
-    timing::took(ctx, entry, took_ns.saturating_add(asleep_us.saturating_mul(1_000)));
+    ctx.core.took(ctx.client, ctx.args, entry, took_ns.saturating_add(asleep_us.saturating_mul(1_000)));
 }
 
 /// The same without the time.

@@ -5,6 +5,7 @@
 //! is what was sent. So there is one migration at a time: MIGRATE is a write too. See `docs/decisions/migrate.md`.
 
 use super::Server;
+use crate::blocking::Wait;
 use crate::core::Core;
 use crate::error::Error;
 use crate::error_text;
@@ -400,6 +401,23 @@ impl Server {
         self.keyspace.tracking.author = None;
     }
 
+    /// Counts the command now that it is known what it took.
+    fn count_migration(&mut self, client: ClientId, failed: bool) {
+        let core = &mut self.core;
+        let Some(entry) = core.index.find(b"migrate") else { return };
+        core.stats.processed += 1;
+        if let Some(s) = core.stats.commands.get_mut(entry.number) {
+            s.calls += 1;
+            s.failed += u64::from(failed);
+        }
+        let Some(session) = core.clients.take(client) else { return };
+        if let Some(blocked) = session.client.blocked.as_ref().filter(|blocked| blocked.wait == Wait::Migration) {
+            let took_us = core.now_us.saturating_sub(blocked.since_us);
+            core.took(&session.client, blocked.args.args(), entry, took_us.saturating_mul(1_000));
+        }
+        core.clients.put_back(session);
+    }
+
     /// Answers, and lets those go on who waited.
     fn end_migration(&mut self, job: &mut Migration, result: Result<(), Error>) {
         if job.is_complete() {
@@ -410,11 +428,8 @@ impl Server {
         self.core.pause.migrating = false;
         if let Err(e) = &result {
             self.core.stats.error(e.code());
-            let entry = self.core.index.find(b"migrate");
-            if let Some(s) = entry.and_then(|entry| self.core.stats.commands.get_mut(entry.number)) {
-                s.failed += 1;
-            }
         }
+        self.count_migration(job.client, result.is_err());
         self.answer_waiting(job.client, |_, reply| match result {
             Ok(()) => reply.ok(),
             Err(e) => reply.error(&e),

@@ -8,7 +8,8 @@ use crate::blocking::Unblock;
 use crate::command::{Command, flag};
 use crate::commands::table::Entry;
 use crate::core::Core;
-use crate::ctx::Ctx;
+use crate::session::Client;
+use crate::session::args::Args;
 
 /// Commands of a kind that are timed together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,6 +97,21 @@ impl Core {
 }
 
 impl Core {
+    /// Notes how long a command of a client took.
+    pub(super) fn took(&mut self, client: &Client, args: Args<'_>, entry: Entry, ns: u64) {
+        self.stats.took(entry.number, 1, ns, self.config.latency_tracking);
+        let us = ns / 1_000;
+        let limit = self.config.slowlog_us;
+        if limit >= 0 && us >= limit as u64 && !entry.command.has(flag::SKIP_SLOWLOG) {
+            self.slow_command(client, args, us);
+        }
+        let threshold_ms = self.config.latency_threshold_ms;
+        if threshold_ms != 0 && us >= threshold_ms * 1_000 {
+            let name = if entry.command.has(flag::FAST) { "fast-command" } else { "command" };
+            self.latency_event(name, us / 1_000);
+        }
+    }
+
     /// Counts a command that waited and was not served.
     pub(super) fn gave_up(&mut self, command: &'static Command, why: Unblock) {
         self.stats.processed += 1;
@@ -108,21 +124,5 @@ impl Core {
             s.calls += 1;
             s.failed += u64::from(failed);
         }
-    }
-}
-
-/// Notes how long a command took.
-pub(super) fn took(ctx: &mut Ctx<'_>, entry: Entry, ns: u64) {
-    let core = &mut *ctx.core;
-    core.stats.took(entry.number, 1, ns, core.config.latency_tracking);
-    let us = ns / 1_000;
-    let limit = core.config.slowlog_us;
-    if limit >= 0 && us >= limit as u64 && !entry.command.has(flag::SKIP_SLOWLOG) {
-        core.slow_command(ctx.client, ctx.args, us);
-    }
-    let threshold_ms = core.config.latency_threshold_ms;
-    if threshold_ms != 0 && us >= threshold_ms * 1_000 {
-        let name = if entry.command.has(flag::FAST) { "fast-command" } else { "command" };
-        core.latency_event(name, us / 1_000);
     }
 }
