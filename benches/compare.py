@@ -104,7 +104,6 @@ def main():
     parser.add_argument("--quick", action="store_true", help="one round, few requests: shows that it works, not how fast")
     parser.add_argument("--base", default=os.environ.get("BASE", ""), help="a revision: the rival is that Barium")
     parser.add_argument("--check", action="store_true", help="status 1 also where a wanted ratio is missed")
-    parser.add_argument("--wait", type=float, default=0, help="seconds that preflight waits for what passes by itself")
     parser.add_argument("--document", action="store_true", help="write the table of docs/performance.md anew, of all kept reports")
     options = parser.parse_args()
     for name in options.profiles:
@@ -112,7 +111,7 @@ def main():
             parser.error("%s is no profile; choose from: %s" % (name, ", ".join(known)))
     if options.quick:
         options.rounds, options.scale = 1, QUICK_SCALE
-    disturbed = preflight.enforce(options.wait)
+    disturbed = preflight.enforce()
     # Ten thousand connections need as many descriptors in the load generators.
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
     failed = missed = 0

@@ -2,10 +2,10 @@
 """Says what would distort a benchmark on this machine at the moment: guests and servers left over from an earlier run, other
 virtual machines, compilers at work, load, little free disk or memory; and which of it can be removed and which waited out.
 
-usage: preflight.py [--wait SECONDS]
+usage: preflight.py
 
-Status 1 where there is something; nothing is ended or removed by it. --wait waits so long for what goes away by itself.
-FORCE=1 in the environment goes on in spite of it: what was found is then part of the benchmark's report.
+Status 1 where there is something; nothing is ended or removed by it. PREFLIGHT_WAIT=SECONDS in the environment waits so long for
+what goes away by itself. FORCE=1 goes on in spite of all, at once: what was found is then part of the benchmark's report.
 """
 import argparse
 import dataclasses
@@ -141,12 +141,13 @@ def problems():
             *of_space(shutil.disk_usage(ROOT).free, free_memory())]
 
 
-def enforce(wait_s=0.0):
+def enforce():
     """Called by every benchmark before it measures: the problems that it goes on in spite of, as lines for its report. Without
-    FORCE=1 a problem ends the program with status 1; what passes by itself is waited for first, for `wait_s`. From here on a
+    FORCE=1 a problem ends the program with status 1; what passes by itself is waited for first, if asked. From here on a
     SIGTERM ends the program as an exception does, so that it leaves no machine behind for the next preflight to find."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    deadline, shown = time.monotonic() + wait_s, None
+    forced = os.environ.get("FORCE") == "1"
+    deadline, shown = time.monotonic() + (0 if forced else float(os.environ.get("PREFLIGHT_WAIT") or 0)), None
     while True:
         found = problems()
         if not found or not all(problem.passes for problem in found) or time.monotonic() >= deadline:
@@ -160,7 +161,7 @@ def enforce(wait_s=0.0):
         return []
     print("preflight: this would distort the figures:\n" + "\n".join("  %s" % problem for problem in found), file=sys.stderr,
           flush=True)
-    if os.environ.get("FORCE") != "1":
+    if not forced:
         print("preflight: FORCE=1 measures all the same and says so in the report", file=sys.stderr)
         raise SystemExit(1)
     return [problem.what for problem in found]
@@ -168,9 +169,8 @@ def enforce(wait_s=0.0):
 
 def main():
     """Prints what it finds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wait", type=float, default=0, help="seconds to wait for what goes away by itself")
-    enforce(parser.parse_args().wait)
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    enforce()
     print("preflight: nothing here would distort a benchmark")
 
 

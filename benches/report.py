@@ -119,27 +119,31 @@ class Report:
 
         unit = self.rows[0].unit
         rows = [row for row in self.rows if row.unit == unit]
-        medians = [stats.summary(values).median for row in rows for values in row.values]
+        bars = [[self._bar(values) for values in row.values] for row in rows]
+        ends = [end for pair in bars for bar in pair for end in (bar["value"], *bar.get("ci", {}).values())]
+        logarithmic = min(ends) > 0 and max(ends) > 20 * min(ends)
+        low, high = min(ends) / 1.2 if logarithmic else 0, max(ends) * 1.05
         chart = pygal.HorizontalBar(
             # No scripts: the file shows the same everywhere, and asks nobody for anything.
-            js=(), logarithmic=min(medians) > 0 and max(medians) > 20 * min(medians), width=900, height=140 + 42 * len(rows),
+            js=(), logarithmic=logarithmic, range=(low, high), zero=low, width=900, height=140 + 42 * len(rows),
             title="%s (%s): %s" % (self.profile.name, self.arch, unit), legend_at_bottom=True, print_values=True,
             value_formatter=shown, truncate_legend=-1, truncate_label=-1,
             style=pygal.style.Style(colors=("#1b7837", "#9970ab"), background="white", plot_background="white"))
         # Horizontal bars are drawn from below.
-        rows.reverse()
-        chart.x_labels = [row.name for row in rows]
-        for side in (1, 0):
-            chart.add(self.names[side], [self._bar(row.values[side]) for row in rows])
+        chart.x_labels = [row.name for row in reversed(rows)]
+        if logarithmic:
+            chart.y_labels = [step * 10 ** power for power in range(-4, 9) for step in (1, 2, 5) if low <= step * 10 ** power <= high]
+        for side in (0, 1):
+            chart.add(self.names[side], [pair[side] for pair in reversed(bars)])
         return chart.render()
 
     @staticmethod
     def _bar(values):
         one = stats.summary(values)
         if one.ci99 is None:
-            return one.median
-        # A logarithmic axis has no room for an interval that reaches 0.
-        return {"value": one.median, "ci": {"low": max(one.ci99[0], one.median / 2), "high": one.ci99[1]}}
+            return {"value": one.median}
+        # An interval wider than that is wide, whatever it is; a logarithmic axis has no room for one that reaches 0.
+        return {"value": one.median, "ci": {"low": max(one.ci99[0], one.median / 2), "high": min(one.ci99[1], one.median * 2)}}
 
 
 def overview(folder, arches):

@@ -10,6 +10,8 @@ unset PLATFORM SMP MEM LOG PORT NET TAP IP GW MASK BLK ACCEL ARGS QEMU_ARGS
 cd "$root"
 arches=${asked:-x86_64 aarch64}
 python=$build/venv/bin/python
+# What was built or measured just before still shows in the load average: that passes by itself.
+export PREFLIGHT_WAIT="${PREFLIGHT_WAIT:-180}"
 
 # as_root COMMAND...: with the right to make network namespaces
 as_root() {
@@ -39,9 +41,8 @@ done
 status=0
 if [ -n "$comparisons" ]; then
     cargo build --release --locked --quiet -p barium-load >&2
-    # What was built just now still shows in the load average: that passes by itself.
     # shellcheck disable=SC2086 # words
-    as_root "$python" benches/compare.py $archwords --rounds "${ROUNDS:-2}" --wait 180 ${QUICK:+--quick} ${SCALE:+--scale "$SCALE"} \
+    as_root "$python" benches/compare.py $archwords --rounds "${ROUNDS:-2}" ${QUICK:+--quick} ${SCALE:+--scale "$SCALE"} \
         ${UPDATE:+--document} $comparisons || status=$?
 fi
 for profile in $others; do

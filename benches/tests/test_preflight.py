@@ -84,7 +84,14 @@ def test_forced_runs_say_so(leftover, monkeypatch, capsys):
 
 
 def test_what_passes_is_waited_for(monkeypatch):
-    problems = [[preflight.Problem("a compile", "wait", True)], []]
+    compiling = [preflight.Problem("a compile", "wait", True)]
+    problems = [compiling, []]
     monkeypatch.setattr(preflight, "problems", lambda: problems.pop(0))
     monkeypatch.setattr(preflight.time, "sleep", lambda _: None)
-    assert preflight.enforce(wait_s=10) == [] and problems == []
+    monkeypatch.delenv("FORCE", raising=False)
+    monkeypatch.setenv("PREFLIGHT_WAIT", "10")
+    assert preflight.enforce() == [] and problems == []
+    # What was forced does not wait.
+    problems.extend([compiling, []])
+    monkeypatch.setenv("FORCE", "1")
+    assert preflight.enforce() == ["a compile"] and len(problems) == 1
