@@ -24,7 +24,13 @@ pub fn now_ns() -> u64 {
 
 /// Nanoseconds since 1970-01-01 UTC. The calendar clock was read once, at boot, with its resolution of a second.
 pub fn unix_ns() -> i64 {
-    UNIX_BASE_NS.load(Ordering::Relaxed) + now_ns() as i64
+    unix_at(now_ns())
+}
+
+/// Nanoseconds since 1970-01-01 UTC at `now_ns` of the monotonic clock.
+#[inline]
+pub fn unix_at(now_ns: u64) -> i64 {
+    UNIX_BASE_NS.load(Ordering::Relaxed) + now_ns as i64
 }
 
 /// Sets Unix time; monotonic time is not touched.

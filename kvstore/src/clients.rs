@@ -19,7 +19,10 @@ pub struct Clients {
     slots: Vec<Slot>,
     free: Vec<u32>,
     len: usize,
-    ready: VecDeque<ClientId>,
+    /// Sessions that the platform should look at, each once, by the home of their connection.
+    ready: Vec<VecDeque<ClientId>>,
+    /// The homes among them that have some.
+    ready_homes: u64,
 }
 
 impl Clients {
@@ -121,8 +124,17 @@ impl Clients {
     pub fn list(&mut self, client: &mut Client) {
         if !client.listed {
             client.listed = true;
-            self.ready.push_back(client.handle);
+            self.push_ready(client.home, client.handle);
         }
+    }
+
+    fn push_ready(&mut self, home: u8, id: ClientId) {
+        let home = usize::from(home);
+        if self.ready.len() <= home {
+            self.ready.resize_with(home + 1, VecDeque::new);
+        }
+        self.ready[home].push_back(id);
+        self.ready_homes |= 1 << home;
     }
 
     /// The same for a session in the table.
@@ -131,7 +143,8 @@ impl Clients {
             && !s.client.listed
         {
             s.client.listed = true;
-            self.ready.push_back(id);
+            let home = s.client.home;
+            self.push_ready(home, id);
         }
     }
 
@@ -145,14 +158,25 @@ impl Clients {
         }
     }
 
-    /// The next session that the platform should look at.
-    pub fn next_ready(&mut self) -> Option<ClientId> {
-        while let Some(id) = self.ready.pop_front() {
+    /// The next session of a home that the platform should look at.
+    #[inline]
+    pub fn next_ready(&mut self, home: usize) -> Option<ClientId> {
+        if self.ready_homes >> home & 1 == 0 {
+            return None;
+        }
+        while let Some(id) = self.ready.get_mut(home)?.pop_front() {
             if let Some(s) = self.get_mut(id) {
                 s.client.listed = false;
                 return Some(id);
             }
         }
+        self.ready_homes &= !(1 << home);
         None
+    }
+
+    /// The homes that have sessions which the platform should look at, a bit each.
+    #[inline]
+    pub fn ready_homes(&self) -> u64 {
+        self.ready_homes
     }
 }

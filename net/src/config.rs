@@ -17,6 +17,9 @@ pub enum AddressMode {
     },
     /// Ask a DHCP server and renew the lease (RFC 2131).
     Dhcp,
+    /// Another stack of the same station finds out ([`Stack::tell_address`](crate::Stack::tell_address)). This one sees
+    /// TCP only.
+    Told,
 }
 
 /// Parameters of a stack. [`Config::new`] gives the defaults.

@@ -115,6 +115,11 @@ impl Control {
         u64::from(sent.is_some())
     }
 
+    /// Takes over the address that another stack of the same station has.
+    pub(crate) fn tell(&mut self, addr: Option<[u8; 4]>) {
+        self.set_address(addr.map(|addr| Address { addr, prefix_len: 32, gateway: None }));
+    }
+
     /// Handles a received frame. Returns the frames sent.
     pub(crate) fn ingress<N: Nic>(&mut self, nic: &mut N, now_us: u64, frame: &[u8]) -> u64 {
         let mut link = Ethernet { nic, rx: Some(frame), mtu: self.mtu, sent: 0 };

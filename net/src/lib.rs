@@ -22,6 +22,7 @@ mod recovery;
 pub mod service;
 mod stack;
 mod stats;
+pub mod steer;
 mod train;
 mod wheel;
 mod wire;

@@ -38,6 +38,13 @@ impl Bell {
         self.0.swap(RUNG, Ordering::AcqRel) == HALTING
     }
 
+    /// Whether it was rung since the last look; for a CPU that waits without halting. To see what it was rung for, call
+    /// [`awake`](Self::awake) first.
+    #[inline]
+    pub fn is_rung(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == RUNG
+    }
+
     /// The CPU is about to halt. Returns false when the bell was rung since the last look: then it is to look for what was
     /// left, and counts as awake.
     #[must_use]

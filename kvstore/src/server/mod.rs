@@ -174,6 +174,12 @@ impl Server {
 
     /// A client has connected.
     pub fn connect(&mut self, peer: Endpoint, local: Endpoint) -> Result<ClientId, Refused> {
+        self.connect_at(0, peer, local)
+    }
+
+    /// The same where the platform keeps its connections in several places (one a CPU), numbered from 0 to 63: each has its own
+    /// [`next_ready_at`](Self::next_ready_at).
+    pub fn connect_at(&mut self, home: usize, peer: Endpoint, local: Endpoint) -> Result<ClientId, Refused> {
         let refused = if self.core.clients.len() >= self.core.config.maxclients {
             Some(Refused::TooManyClients)
         } else if self.core.available() < 64 * 1024 {
@@ -190,6 +196,7 @@ impl Server {
         self.core.next_client_id += 1;
         let handle = self.core.clients.reserve();
         let mut client = Client::new(id, handle, peer, local, self.core.now_us);
+        client.home = home as u8 & 63;
         self.core.become_default(&mut client);
         let session = Session::new(client, self.core.output_limit());
         Ok(self.core.clients.insert(Box::new(session)))
@@ -243,7 +250,19 @@ impl Server {
     /// The next session, other than the one just fed, with new output, a new fate, or that wants input offered again. The
     /// platform then feeds it what it has, if only nothing.
     pub fn next_ready(&mut self) -> Option<ClientId> {
-        self.core.clients.next_ready()
+        self.next_ready_at(0)
+    }
+
+    /// The next one in one of the places where the platform keeps its connections.
+    #[inline]
+    pub fn next_ready_at(&mut self, home: usize) -> Option<ClientId> {
+        self.core.clients.next_ready(home)
+    }
+
+    /// The places for which there may be such sessions, a bit each.
+    #[inline]
+    pub fn ready_homes(&self) -> u64 {
+        self.core.clients.ready_homes()
     }
 
     /// Takes the next connection to another server that the platform is to open.

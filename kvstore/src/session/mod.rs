@@ -201,6 +201,8 @@ pub struct Client {
     pub reply_peak: usize,
     /// Monotonic time, in us.
     pub reply_peak_since_us: u64,
+    /// Where the platform keeps its connection.
+    pub(crate) home: u8,
     /// Whether it is in the list of sessions that the platform should look at.
     pub(crate) listed: bool,
     /// Whether it is held back until memory was given back, a pause ends or the server wakes up.
@@ -247,6 +249,7 @@ impl Client {
             bytes_out: 0,
             reply_peak: 0,
             reply_peak_since_us: now_us,
+            home: 0,
             listed: false,
             held: false,
             killed: false,

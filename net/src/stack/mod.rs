@@ -144,10 +144,22 @@ impl Stack {
         self.control.address()
     }
 
+    /// Tells a stack that does not find out by itself ([`AddressMode::Told`]) what address the station has now.
+    pub fn tell_address(&mut self, addr: Option<[u8; 4]>) {
+        self.control.tell(addr);
+        self.change_address();
+    }
+
     /// Changes the silence after which a peer is probed, in us; 0 switches probes off. A connection takes it up when its
     /// peer is heard of next.
     pub fn set_keep_alive(&mut self, keep_alive_us: u64) {
         self.host.keep_alive_us = keep_alive_us;
+    }
+
+    /// Most frames that [`ingress`](Self::ingress) takes at once.
+    #[inline]
+    pub fn frames_per_turn(&self) -> usize {
+        self.config.frames_per_turn
     }
 
     /// What was counted so far.
@@ -178,7 +190,7 @@ impl Stack {
     /// A whole turn: all three phases.
     pub fn poll<N: Nic, S: Service>(&mut self, nic: &mut N, service: &mut S, now_us: u64) -> Turn {
         let sent_before = self.stats.frames_out;
-        let frames_in = self.ingress(nic, now_us);
+        let frames_in = self.ingress(nic, now_us, |_, _| false);
         let more_ready = self.serve(nic, service, now_us);
         self.egress(nic, now_us);
         self.say_gone(service);
@@ -189,14 +201,22 @@ impl Stack {
         }
     }
 
-    /// The first phase: takes a batch of what the NIC received. Returns how many frames that were.
-    pub fn ingress<N: Nic>(&mut self, nic: &mut N, now_us: u64) -> usize {
+    /// The first phase: takes a batch of what the NIC received. `elsewhere` is offered each frame first, with whether its
+    /// checksum is vouched for, and returns whether another stack gets it. Returns how many frames there were.
+    pub fn ingress<N: Nic>(
+        &mut self,
+        nic: &mut N,
+        now_us: u64,
+        mut elsewhere: impl FnMut(&[u8], bool) -> bool,
+    ) -> usize {
         self.unblock(nic);
         let mut frames_in = 0;
         while frames_in < self.config.frames_per_turn {
             let Some(mut frame) = nic.receive() else { break };
             let verified = nic.is_verified(&frame);
-            self.input(nic, now_us, &mut frame, verified);
+            if !elsewhere(&frame, verified) {
+                self.input(nic, now_us, &mut frame, verified);
+            }
             nic.recycle(frame);
             frames_in += 1;
         }

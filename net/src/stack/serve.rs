@@ -364,7 +364,7 @@ impl Stack {
     }
 
     /// Follows a change of the station's address: what was bound to the old one ends.
-    fn change_address(&mut self) {
+    pub(super) fn change_address(&mut self) {
         let old = self.station.addr;
         self.take_address();
         if old.is_none() || old == self.station.addr {

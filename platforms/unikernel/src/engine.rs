@@ -1,33 +1,33 @@
-//! The engine as the program above a stack: connections are sessions.
+//! The engine as the program above the CPUs' stacks: connections are sessions.
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 
-use barium_kernel::drivers::Net;
 use barium_kernel::{clock, memory};
 use barium_kvstore::core::ServerEvent;
 use barium_kvstore::links::{LinkError, LinkId, LinkRequest};
 use barium_kvstore::server::{Refused, Server};
 use barium_kvstore::session::{self, ClientId};
+use barium_net::steer::Steering;
 use barium_net::{ConnId, Dial, DialError, Endpoint, Fate, Service, Stack};
 
-use crate::start::Banner;
-use crate::worker::Program;
+use crate::counters::Board;
 
 /// What a client reads that comes when `maxclients` are there already.
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
-
-/// How old the network's counters may be in INFO, in ns.
-const COUNT_EVERY_NS: u64 = 10_000_000;
 
 /// What a connection of the stack is to the engine.
 #[derive(Clone, Copy)]
 enum Peer {
     Session(ClientId),
-    /// A connection that the engine has opened.
+    /// A connection that the engine has opened. The first CPU has them all: answers of ARP come to it.
     Link(LinkId),
     /// Told [`TOO_MANY`], of which so many bytes were sent.
     Refused(usize),
 }
+
+type Links = Vec<Option<(LinkId, Option<ConnId>)>>;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -35,42 +35,119 @@ struct Slot {
     peer: Peer,
 }
 
-/// The engine, and which of its sessions is which connection.
+/// The engine, and which of its sessions is which connection of which CPU's stack.
 pub struct Engine {
     server: Server,
-    /// By the connection's slot.
-    peers: Vec<Option<Slot>>,
+    /// By CPU, then by the connection's slot.
+    peers: Vec<Vec<Option<Slot>>>,
     /// By the session's slot.
     conns: Vec<Option<ConnId>>,
     /// By the link's slot, which is its ticket too: the link, and its connection once that is there.
-    links: Vec<Option<(LinkId, Option<ConnId>)>>,
-    /// A session that became ready outside the stack's turn.
-    woken: Option<ConnId>,
-    /// When the engine is next needed, in ns since boot; 0 is at once.
-    deadline_ns: Option<u64>,
+    links: Links,
     /// Connections are refused while more than this is held.
     held_limit: usize,
-    /// When the network's counters are read next, in ns since boot.
-    count_at_ns: u64,
-    banner: Banner,
+    /// The latest time that a CPU came with, in ns since boot.
+    now_ns: u64,
+    counts: Counts,
+}
+
+/// Commands by CPU, for INFO.
+struct Counts {
+    /// By CPU: the name of its count of commands, and the count.
+    requests: Vec<(&'static str, u64)>,
+    /// Commands of all CPUs at the last look.
+    processed: u64,
+}
+
+/// How things stand when a CPU is done with the engine.
+pub struct Outcome {
+    /// The machine is to stop.
+    pub shutdown: bool,
+    /// When the engine is next needed though nothing arrives, in ns since boot: 0 is at once, `u64::MAX` never.
+    pub deadline_ns: u64,
+    /// CPUs whose connections are ready to be looked at, a bit each.
+    pub ready: u64,
 }
 
 impl Engine {
     /// `held_limit`: bytes of memory in use beyond which no connection is accepted.
-    pub fn new(server: Server, held_limit: usize, banner: Banner) -> Self {
+    pub fn new(server: Server, cpus: usize, held_limit: usize) -> Self {
+        let name = |cpu| &*Box::leak(format!("cpu{cpu}_requests").into_boxed_str());
         Self {
             server,
-            peers: Vec::new(),
+            peers: (0..cpus).map(|_| Vec::new()).collect(),
             conns: Vec::new(),
-            links: Vec::new(),
-            woken: None,
-            deadline_ns: None,
+            links: Links::new(),
             held_limit,
-            count_at_ns: 0,
-            banner,
+            now_ns: 0,
+            counts: Counts {
+                requests: (0..cpus).map(|cpu| (name(cpu), 0)).collect(),
+                processed: 0,
+            },
         }
     }
 
+    /// A CPU begins its turn. Time does not go back, though CPUs read it before they get here.
+    #[inline]
+    pub fn begin(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.server.set_time(self.now_ns / 1000, clock::unix_at(self.now_ns) / 1000);
+    }
+
+    /// Takes over what all CPUs have counted, and tells a stack of changed parameters.
+    #[cold]
+    pub fn count(&mut self, board: &Board, stack: &mut Stack) {
+        stack.set_keep_alive(self.server.config().tcp_keepalive_s * 1_000_000);
+        let mut counters = board.sums();
+        counters.extend_from_slice(&self.counts.requests);
+        self.server.set_network(&counters);
+    }
+
+    /// The engine as the stack of a CPU sees it.
+    #[inline]
+    pub fn desk<'a>(&'a mut self, cpu: usize, steering: &'a Steering) -> Desk<'a> {
+        Desk {
+            server: &mut self.server,
+            peers: &mut self.peers[cpu],
+            conns: &mut self.conns,
+            links: &mut self.links,
+            steering,
+            cpu,
+            held_limit: self.held_limit,
+        }
+    }
+
+    /// The CPU's stack was served. Does what time brings and the commands of this turn left to do, in bounded steps.
+    pub fn end(&mut self, cpu: usize) -> Outcome {
+        if let Some(ServerEvent::Shutdown) = self.server.take_event() {
+            return Outcome { shutdown: true, deadline_ns: u64::MAX, ready: 0 };
+        }
+        let next_us = self.server.tick();
+        let processed = self.server.core.stats.processed;
+        // Fewer: CONFIG RESETSTAT.
+        let more = processed.checked_sub(self.counts.processed).unwrap_or(processed);
+        self.counts.requests[cpu].1 += more;
+        self.counts.processed = processed;
+        Outcome {
+            shutdown: false,
+            deadline_ns: if next_us == u64::MAX { next_us } else { next_us.saturating_mul(1000) },
+            ready: self.server.ready_homes() | u64::from(self.server.has_link_work()),
+        }
+    }
+}
+
+/// The engine as the stack of one CPU sees it.
+pub struct Desk<'a> {
+    server: &'a mut Server,
+    peers: &'a mut Vec<Option<Slot>>,
+    conns: &'a mut Vec<Option<ConnId>>,
+    links: &'a mut Links,
+    steering: &'a Steering,
+    cpu: usize,
+    held_limit: usize,
+}
+
+impl Desk<'_> {
     fn peer(&mut self, conn: ConnId) -> Option<&mut Peer> {
         let slot = self.peers.get_mut(conn.slot as usize)?.as_mut()?;
         (slot.generation == conn.generation).then_some(&mut slot.peer)
@@ -92,26 +169,6 @@ impl Engine {
         self.conns[slot] = conn;
     }
 
-    /// Takes over what the network card and the stack have counted, for INFO.
-    #[cold]
-    fn count(&mut self, stack: &Stack, nic: &Net) {
-        let c = nic.counters();
-        let mut counters = Vec::from([
-            ("rx_frames", c.rx_frames),
-            ("rx_bytes", c.rx_bytes),
-            ("rx_malformed", c.rx_malformed),
-            ("tx_frames", c.tx_frames),
-            ("tx_bytes", c.tx_bytes),
-            ("tx_full", c.tx_full),
-            ("nic_notifications", c.notifications),
-            ("nic_interrupts", c.interrupts),
-            ("tcp_half_open", stack.half_open() as u64),
-            ("tcp_time_wait", stack.time_wait() as u64),
-        ]);
-        counters.extend_from_slice(&stack.stats().named());
-        self.server.set_network(&counters);
-    }
-
     fn link(&self, conn: ConnId) -> Option<LinkId> {
         match *self.peers.get(conn.slot as usize)? {
             Some(Slot { generation, peer: Peer::Link(id) }) if generation == conn.generation => Some(id),
@@ -127,6 +184,12 @@ impl Engine {
         self.peers[slot] = Some(Slot { generation: conn.generation, peer });
     }
 
+    /// Whether links want something, and of this CPU.
+    #[inline]
+    fn has_link_work(&self) -> bool {
+        self.cpu == 0 && self.server.has_link_work()
+    }
+
     /// The next connection whose link has something to say.
     #[cold]
     fn ready_link(&mut self) -> Option<ConnId> {
@@ -138,36 +201,18 @@ impl Engine {
         }
         None
     }
-
-    /// The next connection whose session or link has something to say.
-    fn ready(&mut self) -> Option<ConnId> {
-        if self.server.has_link_work()
-            && let Some(conn) = self.ready_link()
-        {
-            return Some(conn);
-        }
-        while let Some(id) = self.server.next_ready() {
-            let conn = self.conns.get(id.slot as usize).copied().flatten();
-            if let Some(conn) = conn
-                && self.session(conn) == Some(id)
-            {
-                return Some(conn);
-            }
-        }
-        None
-    }
 }
 
 const fn endpoint(endpoint: Endpoint) -> session::Endpoint {
     session::Endpoint { addr: endpoint.addr, port: endpoint.port }
 }
 
-impl Service for Engine {
+impl Service for Desk<'_> {
     fn opened(&mut self, conn: ConnId, peer: Endpoint, local: Endpoint) -> bool {
         if memory::held() > self.held_limit {
             return false;
         }
-        let peer = match self.server.connect(endpoint(peer), endpoint(local)) {
+        let peer = match self.server.connect_at(self.cpu, endpoint(peer), endpoint(local)) {
             Ok(id) => {
                 self.set_conn(id, Some(conn));
                 Peer::Session(id)
@@ -249,17 +294,31 @@ impl Service for Engine {
 
     #[inline]
     fn next_ready(&mut self) -> Option<ConnId> {
-        let conn = self.woken.take().or_else(|| self.ready())?;
-        // The session may keep input behind a command that waited; the stack offers only what it has itself.
-        if let Some(id) = self.session(conn) {
-            self.server.feed(id, &[]);
+        if self.has_link_work()
+            && let Some(conn) = self.ready_link()
+        {
+            return Some(conn);
         }
-        Some(conn)
+        while let Some(id) = self.server.next_ready_at(self.cpu) {
+            let conn = self.conns.get(id.slot as usize).copied().flatten();
+            if let Some(conn) = conn
+                && self.session(conn) == Some(id)
+            {
+                // The session may keep input behind a command that waited; the stack offers only what it has itself.
+                self.server.feed(id, &[]);
+                return Some(conn);
+            }
+        }
+        None
+    }
+
+    fn owns(&self, peer: Endpoint, local_port: u16) -> bool {
+        self.steering.owner_of(peer, local_port) == self.cpu
     }
 
     #[inline]
     fn next_dial(&mut self) -> Option<Dial> {
-        if !self.server.has_link_work() {
+        if !self.has_link_work() {
             return None;
         }
         let LinkRequest { id, to, timeout_us } = self.server.next_link()?;
@@ -290,41 +349,5 @@ impl Service for Engine {
             _ => LinkError::Unreachable,
         };
         self.server.link_failed(id, why);
-    }
-}
-
-impl Program for Engine {
-    #[inline]
-    fn begin(&mut self, now_ns: u64, stack: &mut Stack, nic: &Net) {
-        self.server.set_time(now_ns / 1000, clock::unix_ns() / 1000);
-        if now_ns >= self.count_at_ns {
-            self.count_at_ns = now_ns + COUNT_EVERY_NS;
-            self.count(stack, nic);
-            stack.set_keep_alive(self.server.config().tcp_keepalive_s * 1_000_000);
-        }
-    }
-
-    fn end(&mut self, stack: &Stack, nic: &Net) -> bool {
-        self.banner.update(stack, nic);
-        if let Some(ServerEvent::Shutdown) = self.server.take_event() {
-            return false;
-        }
-        // After the commands of this turn, whose timeouts and leavings it takes up. Whom it wakes is served in the next turn,
-        // which then follows at once.
-        let next_us = self.server.tick();
-        if self.woken.is_none() {
-            self.woken = self.ready();
-        }
-        self.deadline_ns = match next_us {
-            _ if self.woken.is_some() || self.server.has_link_work() => Some(0),
-            u64::MAX => None,
-            us => Some(us.saturating_mul(1000)),
-        };
-        true
-    }
-
-    #[inline]
-    fn deadline_ns(&self) -> Option<u64> {
-        self.deadline_ns
     }
 }

@@ -8,10 +8,16 @@ extern crate alloc;
 
 pub mod budget;
 #[cfg(target_os = "none")]
+mod counters;
+#[cfg(target_os = "none")]
 mod engine;
+#[cfg(target_os = "none")]
+mod link;
 #[cfg(target_os = "none")]
 mod machine;
 pub mod options;
+#[cfg(target_os = "none")]
+mod shared;
 #[cfg(target_os = "none")]
 mod start;
 #[cfg(target_os = "none")]

@@ -9,16 +9,21 @@ use core::net::Ipv4Addr;
 use barium_kernel::boot::Machine;
 use barium_kernel::drivers::Net;
 use barium_kernel::power::{self, ExitStatus};
-use barium_kernel::{announce, clock, drivers, entropy, memory};
+use barium_kernel::{announce, clock, cpu, drivers, entropy, memory};
 use barium_kvstore::server::{Server, Setup};
+use barium_net::steer::Steering;
 use barium_net::{AddressMode, Config, Stack};
 use barium_nic::Nic;
+use barium_smp::mailbox;
+use spin::{Mutex, Once};
 
 use crate::budget::Budget;
 use crate::engine::Engine;
+use crate::link::{Link, Remote};
 use crate::machine::{self, Kernel};
 use crate::options::{Address, Options};
-use crate::worker::{End, Worker};
+use crate::shared::{Bells, Shared};
+use crate::worker::{End, Part, Worker};
 
 /// The port that the guest listens on.
 const PORT: u16 = 5555;
@@ -41,11 +46,13 @@ pub fn run(machine: &'static Machine) -> ! {
         if machine.cpus == 1 { "" } else { "s" },
         machine.boot.ram.total().div_ceil(1 << 20)
     );
-    let Some(mut nic) = drivers::probe_net(machine, 1).pop() else {
+    let mut nics = drivers::probe_net(machine, machine.cpus);
+    let Some(nic) = nics.first() else {
         announce!("no network device that a driver here knows: a virtio-net-pci device is needed");
         power::exit(ExitStatus::Failure(NO_NETWORK));
     };
-    announce!("network: {}, {}, {}, MTU {}", nic.name(), Mac(nic.mac()), nic.interrupts(), nic.mtu());
+    let queues = if nics.len() > 1 { alloc::format!(", {} queue pairs", nics.len()) } else { String::new() };
+    announce!("network: {}, {}, {}, MTU {}{queues}", nic.name(), Mac(nic.mac()), nic.interrupts(), nic.mtu());
     if nic.interrupts() == "none" {
         log::warn!("the network device has no interrupt: it is looked at every millisecond");
     }
@@ -58,11 +65,40 @@ pub fn run(machine: &'static Machine) -> ! {
     if server.core.acl.is_open() {
         log::warn!("no password: whoever reaches port {PORT} may read and change everything (requirepass=, user=)");
     }
-    let stack = Stack::new(network_config(&options.address, &budget), &*nic, clock::now_ns() / 1000);
     let banner = Banner { host_port: options.host_port, address: None };
-    let program = Engine::new(server, budget.total - budget.low_water, banner);
-    let mut worker = Worker { nic: &mut nic, stack, program, poll_ns: options.poll_us * 1000 };
-    match worker.run() {
+    let engine = Engine::new(server, machine.cpus, budget.total - budget.low_water);
+    let config = network_config(&options.address, &budget, machine.cpus);
+    let Some((shared, parts)) = share_out(machine.cpus, engine, &mut nics, banner, budget, options.poll_us * 1000)
+    else {
+        announce!("no memory for {} CPUs", machine.cpus);
+        power::exit(ExitStatus::Failure(NO_ENGINE));
+    };
+    CPUS.call_once(|| Cpus { shared, parts: parts.into_iter().map(|part| Mutex::new(Some(part))).collect(), config });
+    cpu::run_on_others(run_cpu);
+    run_cpu(0)
+}
+
+/// What all CPUs find when they begin.
+struct Cpus {
+    shared: &'static Shared,
+    /// By CPU, until it has come for it.
+    parts: Vec<Mutex<Option<Part>>>,
+    config: Config,
+}
+
+static CPUS: Once<Cpus> = Once::new();
+
+/// One CPU's program. Whoever comes to its end powers the machine off.
+fn run_cpu(cpu: usize) -> ! {
+    let found = CPUS.get().and_then(|cpus| Some((cpus, cpus.parts.get(cpu)?.lock().take()?)));
+    let Some((Cpus { shared, config, .. }, part)) = found else { halt() };
+    let mut config = config.clone();
+    if cpu > 0 {
+        config.address = AddressMode::Told;
+    }
+    config.seed = [entropy::u64(), entropy::u64()];
+    let stack = Stack::new(config, &part.link, clock::now_ns() / 1000);
+    match Worker::new(cpu, shared, part, stack).run() {
         End::Program => power::exit(ExitStatus::Success),
         End::Device => {
             announce!("the network device failed");
@@ -70,6 +106,79 @@ pub fn run(machine: &'static Machine) -> ! {
         }
     }
 }
+
+/// A CPU for which there is nothing to do.
+fn halt() -> ! {
+    loop {
+        cpu::wait_for_interrupt(None);
+    }
+}
+
+/// Units of all mailboxes together, where memory allows it, and the fewest that one has.
+const MAILBOX_SHARE: usize = 32;
+const MAILBOX_UNITS: core::ops::RangeInclusive<usize> = 128..=2048;
+
+/// Gives each CPU its part: a queue pair where there is one for it, otherwise a way to another CPU's; mailboxes for what
+/// others received for it.
+fn share_out(
+    cpus: usize,
+    engine: Engine,
+    nics: &mut Vec<Box<Net>>,
+    banner: Banner,
+    budget: Budget,
+    poll_ns: u64,
+) -> Option<(&'static Shared, Vec<Part>)> {
+    let bells: &'static Bells = Box::leak(Box::new(Bells::new(cpus)));
+    let queues = nics.len();
+    // Two mailboxes a CPU, in a small part of memory.
+    let units = budget.total / MAILBOX_SHARE / mailbox::UNIT / (2 * cpus);
+    let units = units.clamp(*MAILBOX_UNITS.start(), *MAILBOX_UNITS.end());
+    let units = 1 << units.ilog2();
+    let (mut frames, mut inboxes) = (Vec::new(), Vec::new());
+    let (mut sends, mut send_inboxes) = (Vec::new(), Vec::new());
+    if cpus > 1 {
+        for cpu in 0..cpus {
+            let (outbox, inbox) = mailbox::mailbox(units)?;
+            frames.push(outbox);
+            inboxes.push(inbox);
+            if cpu < queues && queues < cpus {
+                let (outbox, inbox) = mailbox::mailbox(units)?;
+                sends.push(outbox);
+                send_inboxes.push(inbox);
+            }
+        }
+    }
+    let first = nics.first()?;
+    let (mac, mtu, completes_checksums) = (first.mac(), first.mtu(), first.completes_checksums());
+    let mut banner = Some(banner);
+    let (mut nics, mut inboxes, mut send_inboxes) = (nics.drain(..), inboxes.into_iter(), send_inboxes.into_iter());
+    let parts = (0..cpus).map(|cpu| {
+        let link = match nics.next() {
+            Some(net) => Link::Queue(net),
+            None => Link::Remote(Remote {
+                cpu: cpu % queues,
+                outbox: sends[cpu % queues].clone(),
+                bells,
+                posted: false,
+                mac,
+                mtu,
+                completes_checksums,
+            }),
+        };
+        Part { link, frames: inboxes.next(), sends: send_inboxes.next(), banner: banner.take() }
+    });
+    let parts = parts.collect();
+    // A CPU with a queue pair works for those without, too.
+    let weights: Vec<u16> =
+        (0..cpus).map(|cpu| if cpu < queues && queues < cpus { QUEUE_WEIGHT } else { WEIGHT }).collect();
+    let steering = Steering::new(entropy::u64(), &weights);
+    let shared = Shared::new(bells, engine, steering, frames, poll_ns);
+    Some((Box::leak(Box::new(shared)), parts))
+}
+
+/// Shares of the connections: of a CPU, and of one that receives and sends for others.
+const WEIGHT: u16 = 16;
+const QUEUE_WEIGHT: u16 = 10;
 
 /// The engine with the command line's parameters. Those it does not take are said and left out.
 fn engine(machine: &Machine, options: &Options<'_>, budget: Budget) -> Option<Server> {
@@ -101,7 +210,7 @@ fn engine(machine: &Machine, options: &Options<'_>, budget: Budget) -> Option<Se
 }
 
 /// The stack's parameters.
-fn network_config(address: &Address, budget: &Budget) -> Config {
+fn network_config(address: &Address, budget: &Budget, cpus: usize) -> Config {
     let address = match *address {
         Address::Dhcp => AddressMode::Dhcp,
         Address::Static { ip, prefix_len, gateway } => {
@@ -110,7 +219,8 @@ fn network_config(address: &Address, budget: &Budget) -> Config {
     };
     let mut config = Config::new(address, PORT, [entropy::u64(), entropy::u64()]);
     config.max_connections = budget.connections;
-    config.buffer_budget = budget.socket_buffers;
+    // Each CPU has its own; connections are not shared out evenly.
+    config.buffer_budget = if cpus > 1 { 2 * budget.socket_buffers / cpus } else { budget.socket_buffers };
     config
 }
 
@@ -123,17 +233,18 @@ pub struct Banner {
 }
 
 impl Banner {
-    /// Looks whether there is an address to announce: at once, or when DHCP gives one or another.
+    /// Looks whether there is an address to announce, to the other CPUs too: at once, or when DHCP gives one or another.
     #[inline]
-    pub fn update(&mut self, stack: &Stack, nic: &Net) {
+    pub fn update(&mut self, stack: &Stack, link: &Link, shared: &Shared) {
         let now = stack.address();
         if now.map(|address| address.addr) != self.address {
-            self.announce(now, nic);
+            shared.set_address(now.map(|address| address.addr));
+            self.announce(now, link);
         }
     }
 
     #[cold]
-    fn announce(&mut self, address: Option<barium_net::Address>, nic: &Net) {
+    fn announce(&mut self, address: Option<barium_net::Address>, nic: &Link) {
         let first = self.address.is_none();
         self.address = address.map(|address| address.addr);
         let Some(address) = address else {
