@@ -112,7 +112,7 @@ impl Stack {
             conn.sending = true;
             self.sending.push(slot);
         }
-        self.slots[slot as usize].conn = Some(conn);
+        self.keep(slot, conn);
     }
 
     /// Tells the service of a new connection, which it may refuse.
@@ -393,6 +393,12 @@ impl Stack {
         self.slots.get_mut(slot as usize)?.conn.take()
     }
 
+    /// Puts a connection into its slot, which is empty: there is nothing to drop, and nobody need look.
+    #[inline]
+    fn keep(&mut self, slot: u32, conn: Box<Conn>) {
+        core::mem::forget(self.slots[slot as usize].conn.replace(conn));
+    }
+
     /// Puts a connection that was taken out back and counts what it sent.
     #[inline]
     fn put_back(&mut self, slot: u32, mut conn: Box<Conn>) {
@@ -400,7 +406,7 @@ impl Stack {
         self.stats.frames_out += u64::from(core::mem::take(&mut link.sent));
         self.stats.retransmits += u64::from(core::mem::take(&mut link.retransmits));
         self.stats.frames_lost += u64::from(core::mem::take(&mut link.lost));
-        self.slots[slot as usize].conn = Some(conn);
+        self.keep(slot, conn);
     }
 
     /// Lets a connection go; the service, if it still knows of it, is told in its next turn.

@@ -70,7 +70,7 @@ impl Link {
     }
 
     /// Whether a received frame waits in the queue.
-    #[inline]
+    #[inline(always)]
     pub fn pending(&self) -> bool {
         match self {
             Self::Queue(net) => net.pending(),
@@ -136,7 +136,7 @@ impl Nic for Link {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_verified(&self, frame: &Self::Frame) -> bool {
         match self {
             Self::Queue(net) => net.is_verified(frame),
@@ -144,7 +144,7 @@ impl Nic for Link {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self) -> Option<Self::Frame> {
         match self {
             Self::Queue(net) => net.receive(),
@@ -152,14 +152,14 @@ impl Nic for Link {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn recycle(&mut self, frame: Self::Frame) {
         if let Self::Queue(net) = self {
             net.recycle(frame);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         match self {
             Self::Queue(net) => net.transmit(len, fill),
@@ -167,7 +167,7 @@ impl Nic for Link {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit_tcp<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         match self {
             Self::Queue(net) => net.transmit_tcp(len, fill),
@@ -197,7 +197,7 @@ impl Nic for Link {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn can_transmit(&mut self) -> bool {
         match self {
             Self::Queue(net) => net.can_transmit(),
@@ -205,7 +205,7 @@ impl Nic for Link {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn flush(&mut self) {
         match self {
             Self::Queue(net) => net.flush(),
