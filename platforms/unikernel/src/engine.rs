@@ -80,10 +80,7 @@ impl Engine {
             links: Links::new(),
             held_limit,
             now_ns: 0,
-            counts: Counts {
-                requests: (0..cpus).map(|cpu| (name(cpu), 0)).collect(),
-                processed: 0,
-            },
+            counts: Counts { requests: (0..cpus).map(|cpu| (name(cpu), 0)).collect(), processed: 0 },
         }
     }
 
