@@ -7,7 +7,6 @@ use core::fmt;
 use core::net::Ipv4Addr;
 
 use barium_kernel::boot::Machine;
-use barium_kernel::drivers::Net;
 use barium_kernel::power::{self, ExitStatus};
 use barium_kernel::{announce, clock, cpu, drivers, entropy, memory};
 use barium_kvstore::server::{Server, Setup};
@@ -46,7 +45,7 @@ pub fn run(machine: &'static Machine) -> ! {
         if machine.cpus == 1 { "" } else { "s" },
         machine.boot.ram.total().div_ceil(1 << 20)
     );
-    let mut nics = drivers::probe_net(machine, machine.cpus);
+    let nics = drivers::probe_net(machine, machine.cpus);
     let Some(nic) = nics.first() else {
         announce!("no network device that a driver here knows: a virtio-net-pci device is needed");
         power::exit(ExitStatus::Failure(NO_NETWORK));
@@ -68,8 +67,8 @@ pub fn run(machine: &'static Machine) -> ! {
     let banner = Banner { host_port: options.host_port, address: None };
     let engine = Engine::new(server, machine.cpus, budget.total - budget.low_water);
     let config = network_config(&options.address, &budget, machine.cpus);
-    let Some((shared, parts)) = share_out(machine.cpus, engine, &mut nics, banner, budget, options.poll_us * 1000)
-    else {
+    let queues = nics.into_iter().map(Link::Queue).collect();
+    let Some((shared, parts)) = share_out(machine.cpus, engine, queues, banner, budget, options.poll_us * 1000) else {
         announce!("no memory for {} CPUs", machine.cpus);
         power::exit(ExitStatus::Failure(NO_ENGINE));
     };
@@ -123,13 +122,14 @@ const MAILBOX_UNITS: core::ops::RangeInclusive<usize> = 128..=2048;
 fn share_out(
     cpus: usize,
     engine: Engine,
-    nics: &mut Vec<Box<Net>>,
+    queues: Vec<Link>,
     banner: Banner,
     budget: Budget,
     poll_ns: u64,
 ) -> Option<(&'static Shared, Vec<Part>)> {
     let bells: &'static Bells = Box::leak(Box::new(Bells::new(cpus)));
-    let queues = nics.len();
+    let mut pairs = queues.into_iter();
+    let queues = pairs.len();
     // Two mailboxes a CPU, in a small part of memory.
     let units = budget.total / MAILBOX_SHARE / mailbox::UNIT / (2 * cpus);
     let units = units.clamp(*MAILBOX_UNITS.start(), *MAILBOX_UNITS.end());
@@ -148,13 +148,13 @@ fn share_out(
             }
         }
     }
-    let first = nics.first()?;
+    let first = pairs.as_slice().first()?;
     let (mac, mtu, completes_checksums) = (first.mac(), first.mtu(), first.completes_checksums());
     let mut banner = Some(banner);
-    let (mut nics, mut inboxes, mut send_inboxes) = (nics.drain(..), inboxes.into_iter(), send_inboxes.into_iter());
+    let (mut inboxes, mut send_inboxes) = (inboxes.into_iter(), send_inboxes.into_iter());
     let parts = (0..cpus).map(|cpu| {
-        let link = match nics.next() {
-            Some(net) => Link::Queue(net),
+        let link = match pairs.next() {
+            Some(link) => link,
             None => Link::Remote(Remote {
                 cpu: cpu % queues,
                 outbox: sends[cpu % queues].clone(),

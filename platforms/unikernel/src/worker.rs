@@ -278,9 +278,10 @@ impl Worker {
         };
         self.missed = false;
         engine.begin(now);
-        if now >= self.tell_at_ns {
+        self.stack.set_keep_alive(engine.keep_alive_us());
+        if engine.wants_counters() {
             self.tell(now);
-            engine.count(&shared.board, &mut self.stack);
+            engine.count(&shared.board);
         }
         let more = self.stack.serve(&mut self.part.link, &mut engine.desk(self.cpu, &shared.steering), now / 1000);
         let outcome = engine.end(self.cpu);
