@@ -51,7 +51,8 @@ def network(machine):
 
 
 def requests(machine):
-    """Commands by CPU."""
+    """Commands by CPU, when those of a moment ago are counted."""
+    time.sleep(0.1)
     counts = network(machine)
     return [counts["cpu%d_requests" % cpu] for cpu in range(CPUS)]
 

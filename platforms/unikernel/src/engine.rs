@@ -10,12 +10,15 @@ use barium_kvstore::links::{LinkError, LinkId, LinkRequest};
 use barium_kvstore::server::{Refused, Server};
 use barium_kvstore::session::{self, ClientId};
 use barium_net::steer::Steering;
-use barium_net::{ConnId, Dial, DialError, Endpoint, Fate, Service, Stack};
+use barium_net::{ConnId, Dial, DialError, Endpoint, Fate, Service};
 
 use crate::counters::Board;
 
 /// What a client reads that comes when `maxclients` are there already.
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// How old counters may be in INFO, in ns; those of another CPU twice that.
+pub const COUNT_EVERY_NS: u64 = 10_000_000;
 
 /// What a connection of the stack is to the engine.
 #[derive(Clone, Copy)]
@@ -57,6 +60,8 @@ struct Counts {
     requests: Vec<(&'static str, u64)>,
     /// Commands of all CPUs at the last look.
     processed: u64,
+    /// When the counters that INFO shows are made anew, in ns since boot.
+    due_ns: u64,
 }
 
 /// How things stand when a CPU is done with the engine.
@@ -80,7 +85,7 @@ impl Engine {
             links: Links::new(),
             held_limit,
             now_ns: 0,
-            counts: Counts { requests: (0..cpus).map(|cpu| (name(cpu), 0)).collect(), processed: 0 },
+            counts: Counts { requests: (0..cpus).map(|cpu| (name(cpu), 0)).collect(), processed: 0, due_ns: 0 },
         }
     }
 
@@ -91,10 +96,22 @@ impl Engine {
         self.server.set_time(self.now_ns / 1000, clock::unix_at(self.now_ns) / 1000);
     }
 
-    /// Takes over what all CPUs have counted, and tells a stack of changed parameters.
+    /// Silence after which a peer is to be probed, in us.
+    #[inline]
+    pub fn keep_alive_us(&self) -> u64 {
+        self.server.config().tcp_keepalive_s * 1_000_000
+    }
+
+    /// Whether the counters that it shows are too old.
+    #[inline]
+    pub fn wants_counters(&self) -> bool {
+        self.now_ns >= self.counts.due_ns
+    }
+
+    /// Takes over what all CPUs have counted.
     #[cold]
-    pub fn count(&mut self, board: &Board, stack: &mut Stack) {
-        stack.set_keep_alive(self.server.config().tcp_keepalive_s * 1_000_000);
+    pub fn count(&mut self, board: &Board) {
+        self.counts.due_ns = self.now_ns + COUNT_EVERY_NS;
         let mut counters = board.sums();
         counters.extend_from_slice(&self.counts.requests);
         self.server.set_network(&counters);

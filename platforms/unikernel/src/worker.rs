@@ -14,6 +14,7 @@ use barium_smp::exclusive::Claim;
 use barium_smp::mailbox::Inbox;
 
 use crate::counters::CpuCounters;
+use crate::engine::COUNT_EVERY_NS;
 use crate::link::{self, Link};
 use crate::shared::Shared;
 use crate::start::Banner;
@@ -26,9 +27,6 @@ const FULL_RING_NS: u64 = 10_000_000;
 
 /// Spins between two looks at the clock while waiting for the next frame.
 const LOOKS_PER_CLOCK: u32 = 8;
-
-/// How old counters may be in INFO, in ns.
-const TELL_EVERY_NS: u64 = 10_000_000;
 
 /// Frames taken from a mailbox in one turn.
 const MAILBOX_FRAMES: usize = 512;
@@ -309,7 +307,7 @@ impl Worker {
 
     /// Tells how this CPU's counters stand.
     fn tell(&mut self, now: u64) {
-        self.tell_at_ns = now + TELL_EVERY_NS;
+        self.tell_at_ns = now + COUNT_EVERY_NS;
         self.untold = false;
         self.shared.board.tell(self.cpu, &self.stack, &self.part.link, self.counters);
     }
