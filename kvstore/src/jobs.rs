@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// What is left to do of a command.
-pub trait Work: core::fmt::Debug {
+pub trait Work: core::fmt::Debug + Send {
     /// Does a bounded part of it. Returns what the client is answered once all is done.
     ///
     /// # Errors

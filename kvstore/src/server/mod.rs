@@ -84,6 +84,10 @@ pub struct Server {
     next_session_check_us: u64,
 }
 
+/// The CPUs of a machine pass it on to each other.
+const fn moves_between_cpus<T: Send>() {}
+const _: () = moves_between_cpus::<Server>();
+
 impl Server {
     /// A server with an empty keyspace. Errs with one line if a parameter is not right.
     pub fn new(setup: Setup<'_>) -> Result<Self, Error> {
