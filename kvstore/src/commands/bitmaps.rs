@@ -337,6 +337,7 @@ fn bitop(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let mut buf = [0; I64_CHARS];
     let mut len = 0;
     for source in ctx.args.iter_from(3) {
+        ctx.keys.use_again();
         len = len.max(ctx.keys.string(source)?.map_or(0, |v| v.len()));
     }
     if len == 0 {
@@ -352,6 +353,8 @@ fn bitop(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     }
     let mut result = Vec::new();
     result.try_reserve_exact(len)?;
+    // They were looked up before.
+    let touch = core::mem::replace(&mut ctx.keys.touch, false);
     for (i, source) in ctx.args.iter_from(3).enumerate() {
         let value = ctx.keys.string_for_write(source)?;
         let bytes = value.map_or(&[][..], |v| v.bytes(&mut buf));
@@ -367,6 +370,8 @@ fn bitop(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             beyond.iter_mut().for_each(|a| *a = op(*a, 0));
         }
     }
+    ctx.keys.touch = touch;
+    ctx.keys.use_again();
     ctx.keys.set_string_raw(key, result)?;
     ctx.modified(key);
     ctx.notify(event::STRING, "set", key);

@@ -170,6 +170,7 @@ fn union(ctx: &mut Ctx<'_>) -> Result<(Vec<u8>, bool), Error> {
     let mut dense = false;
     let mut digits = [0; I64_CHARS];
     for key in ctx.args.iter_from(1) {
+        ctx.keys.use_again();
         let Some(text) = ctx.keys.string(key)? else { continue };
         let text = text.bytes(&mut digits);
         hll::check(text)?;
@@ -212,6 +213,7 @@ fn pfmerge(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (registers, dense) = union(ctx)?;
     let key = ctx.arg(1);
     let sparse_max = ctx.core.config.hll_sparse_max_bytes;
+    ctx.keys.use_again();
     let mut value = copy(ctx, key)?.unwrap_or_else(hll::empty);
     if dense {
         hll::make_dense(&mut value)?;

@@ -320,7 +320,11 @@ fn exists(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn touch(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     // What it is for, it does for a CLIENT NO-TOUCH client too.
     ctx.keys.touch = true;
-    let n = ctx.args.iter_from(1).filter(|key| ctx.keys.read(key).is_some()).count();
+    let mut n = 0;
+    for key in ctx.args.iter_from(1) {
+        ctx.keys.use_again();
+        n += usize::from(ctx.keys.read(key).is_some());
+    }
     ctx.reply.count(n);
     Ok(())
 }

@@ -43,6 +43,7 @@ fn lcs(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let text = |keys: &mut Keys<'_>, key: &[u8]| -> Result<Vec<u8>, Error> {
         let mut buf = [0; I64_CHARS];
         let mut copy = Vec::new();
+        keys.use_again();
         match keys.string(key) {
             Ok(None) => {}
             Ok(Some(value)) => {

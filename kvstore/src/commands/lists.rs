@@ -750,6 +750,9 @@ pub(super) fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool
     if ctx.keys.list_mut(source)?.is_none() {
         return Ok(false);
     }
+    if source == destination {
+        ctx.keys.use_again();
+    }
     ctx.keys.list_mut(destination)?;
     let Some(list) = ctx.keys.list_mut(source)? else { return Ok(false) };
     let Some(element) = list.peek(from) else { return Ok(false) };
@@ -757,8 +760,10 @@ pub(super) fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool
     if element.len() > LARGE_ELEMENT && !ctx.core.affordable(element.len()) {
         return Err(Error::OutOfMemory);
     }
+    let mut emptied = false;
     if let Some(list) = ctx.keys.list_mut(source)? {
         list.pop(from);
+        emptied = list.is_empty();
     }
     let list = ctx.keys.list_or_new(destination, List::new)?;
     list.prepare(limit, 1, element.len());
@@ -766,7 +771,7 @@ pub(super) fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool
     ctx.keys.modified(destination);
     ctx.keys.notify(event::LIST, if to == End::Left { "lpush" } else { "rpush" }, destination);
     ctx.reply.bulk(&element);
-    let emptied = ctx.keys.list_mut(source)?.is_some_and(|list| list.is_empty());
+    emptied &= source != destination;
     popped(&mut ctx.keys, source, from, limit, emptied, 0)?;
     Ok(true)
 }

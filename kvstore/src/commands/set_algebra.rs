@@ -148,6 +148,7 @@ fn gather<'k>(
     range: core::ops::Range<usize>,
 ) -> Result<Vec<Option<SetRef<'k>>>, Error> {
     for i in range.clone() {
+        keys.use_again();
         // Counts the lookup, checks the type, and removes a key whose time has come.
         keys.set(args.get(i))?;
     }
@@ -296,6 +297,7 @@ fn store(ctx: &mut Ctx<'_>, set: Item, name: &'static str) -> Result<(), Error> 
     let destination = ctx.arg(1);
     let len = set.elements();
     if len > 0 {
+        ctx.keys.use_again();
         ctx.keys.put(destination, set)?;
         ctx.keys.modified(destination);
         ctx.keys.notify(event::SET, name, destination);

@@ -208,6 +208,8 @@ fn smove(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (source, destination, member) = (ctx.arg(1), ctx.arg(2), ctx.arg(3));
     let limits = ctx.set_limits();
     let Some(set) = ctx.keys.set_mut(source)? else {
+        // It is looked up all the same.
+        ctx.keys.find_for_use(destination);
         ctx.reply.int(0);
         return Ok(());
     };

@@ -574,6 +574,7 @@ fn getex(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn mget(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     ctx.reply.array(ctx.argc() - 1);
     for key in ctx.args.iter_from(1) {
+        ctx.keys.use_again();
         match ctx.keys.string(key) {
             Ok(Some(value)) => reply_str(&mut ctx.reply, value),
             _ => ctx.reply.null(),
@@ -603,6 +604,7 @@ fn mset_generic(ctx: &mut Ctx<'_>, if_absent: bool) -> Result<(), Error> {
     }
     for i in (1..ctx.argc()).step_by(2) {
         let key = ctx.args.get(i);
+        ctx.keys.use_again();
         ctx.keys.set_string(key, new_value(&ctx.args, i + 1), false)?;
         ctx.modified(key);
         ctx.notify(event::STRING, "set", key);

@@ -143,9 +143,13 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
         // A selector that is not closed ends at the next one in 7.0.
         "acl|setuser" if world.old => words.retain(|word| word.first() != Some(&b'(') || word.last() == Some(&b')')),
         // Where neither of two weights is there, elements stay in the order in which they came, a hash table's.
-        "sort" if [&b"BY"[..], b"ALPHA"].iter().all(|token| words.iter().any(|w| w.eq_ignore_ascii_case(token))) => {
-            if let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"STORE")) {
-                words.drain(at..words.len().min(at + 2));
+        "sort" | "sort_ro"
+            if [&b"BY"[..], b"ALPHA"].iter().all(|token| words.iter().any(|w| w.eq_ignore_ascii_case(token))) =>
+        {
+            for (token, len) in [(&b"STORE"[..], 2), (b"LIMIT", 3)] {
+                if let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(token)) {
+                    words.drain(at..words.len().min(at + len));
+                }
             }
         }
         // Which members go is each server's own choice: let all go, or none be there.
@@ -177,7 +181,8 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
         }
         // A whole iteration in one reply, so that its cursor is 0 on both sides.
         "scan" | "sscan" | "hscan" | "zscan" => {
-            let cursor = words.iter_mut().find(|word| [&b"-1"[..], b"-", b" 1", b"-0"].contains(&&word[..]));
+            let cursor = words.get_mut(if name == "scan" { 1 } else { 2 });
+            let cursor = cursor.filter(|word| [Some(&b'-'), Some(&b' ')].contains(&word.first()));
             // Valkey refuses other cursors than Redis, before a key is missed.
             if let Some(cursor) = cursor.filter(|_| world.patient && !world.old) {
                 *cursor = b"0".to_vec();

@@ -333,6 +333,7 @@ fn run(ctx: &mut Ctx<'_>, operation: Operation, purpose: Purpose) -> Result<(), 
     let first = count_at + 1;
     let count = usize::try_from(count).ok().filter(|&n| n <= args.len() - first).ok_or(Error::Syntax)?;
     for key in args.iter_from(first).take(count) {
+        ctx.keys.use_again();
         if let Some(item) = ctx.keys.read(key)
             && !matches!(item.type_of(), Type::ZSet | Type::Set)
         {

@@ -203,6 +203,7 @@ fn write_header(reply: &mut crate::reply::Reply<'_>, n: usize, with_scores: bool
 pub(super) fn store(ctx: &mut Ctx<'_>, key: &[u8], result: Item, event_name: &'static str) -> Result<(), Error> {
     let n = result.elements();
     if n > 0 {
+        ctx.keys.use_again();
         ctx.keys.put(key, result)?;
         ctx.modified(key);
         ctx.notify(event::ZSET, event_name, key);
