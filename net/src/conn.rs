@@ -17,11 +17,12 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{IpAddress, IpListenEndpoint, Ipv4Address};
 
 use crate::config::Config;
-use crate::device::{Capture, Link, MAX_MTU, Port};
+use crate::congestion::Congestion;
+use crate::device::{Capture, Link, Port};
 use crate::flow::FlowKey;
 use crate::train::Train;
 use crate::wire::{
-    ACK, ETHERNET_LEN, HEADERS_LEN, IPV4_LEN, Outbound, SYN, Sacked, Segment, SynOptions, TCP_AT, TCP_LEN, before,
+    ACK, ETHERNET_LEN, HEADERS_LEN, Outbound, SYN, Sacked, Segment, SynOptions, TCP_AT, TCP_LEN, before,
 };
 
 /// smoltcp's clock for TCP runs this many times faster than the real one, which scales its fixed times: the shortest
@@ -32,8 +33,6 @@ pub(crate) const CLOCK_SCALE: u64 = 5;
 pub(crate) const RTO_FLOOR_US: u64 = 1_000_000 / CLOCK_SCALE;
 /// Window scale announced to peers: windows up to 1 MiB in steps of 16 bytes.
 pub(crate) const WINDOW_SHIFT: u8 = 4;
-/// Segments of the initial congestion window (RFC 6928); smoltcp alone begins with 2,048 bytes.
-const INITIAL_WINDOW_SEGMENTS: usize = 10;
 
 /// Real microseconds to smoltcp's time.
 #[inline]
@@ -52,7 +51,7 @@ pub(crate) struct Host {
     pub(crate) mtu: u16,
     ack_delay: Duration,
     pub(crate) keep_alive_us: u64,
-    give_up_us: u64,
+    pub(crate) give_up_us: u64,
 }
 
 impl Host {
@@ -129,6 +128,15 @@ pub(crate) struct Conn {
     pub(crate) want_receive: bool,
     /// Something was received since the last segment was sent.
     pub(crate) owes_ack: bool,
+    pub(crate) congestion: Congestion,
+    /// The window field that smoltcp was told last.
+    pub(crate) told_window: u16,
+    /// What the peer's last acknowledgement says to have arrived beyond it, in bytes.
+    pub(crate) sacked_bytes: u32,
+    /// Acknowledgements of the same again, from a peer that does not say what else arrived.
+    pub(crate) duplicates: u32,
+    /// How long a hole is given to be filled by what was overtaken, in us: nothing until that happened.
+    pub(crate) reorder_us: u64,
     /// Something was lost; recovery ends when this sequence number is acknowledged (RFC 6582).
     pub(crate) recovery: Option<u32>,
     /// When to look whether what a selective acknowledgement left out is still missing, and from where on it was.
@@ -173,6 +181,7 @@ impl Conn {
         link.seq_delta = iss.wrapping_sub(isn);
         link.inner_shift = inner_shift;
         link.snd_nxt = iss.wrapping_add(1);
+        let mss = u32::from(options.mss.min(host.mtu - 40));
         let mut conn = Self {
             sockets,
             handle,
@@ -197,6 +206,11 @@ impl Conn {
             output_left: false,
             want_receive: false,
             owes_ack: false,
+            congestion: Congestion::new(mss),
+            told_window: window,
+            sacked_bytes: 0,
+            duplicates: 0,
+            reorder_us: 0,
             recovery: None,
             loss_check_us: u64::MAX,
             hole: 0,
@@ -211,6 +225,7 @@ impl Conn {
         };
         // The segment that completed the handshake may be one that smoltcp would not complete it with.
         let seq = conn.rcv_next;
+        let window = conn.window_to_tell();
         conn.feed_ack(host, now_us, seq, isn.wrapping_add(1), window);
         Some(conn)
     }
@@ -296,8 +311,8 @@ impl Conn {
         frame: &mut [u8],
         segment: &Segment,
     ) -> bool {
-        if self.congested {
-            self.count_bytes(host, now_us, segment);
+        if self.congested || self.link.rewound {
+            self.open_window(host, segment);
         }
         if segment.flags & ACK != 0 {
             let ack = segment.ack.wrapping_sub(self.link.seq_delta);
@@ -305,17 +320,26 @@ impl Conn {
         }
         self.link.peer_mac = segment.peer_mac;
         self.heard_at_us = now_us;
-        let sacked = if segment.payload_len == 0 && (segment.options_len > 0 || self.recovery.is_some()) {
+        let sacked = if !self.options.sack_permitted {
+            self.count_duplicate(host, segment)
+        } else if segment.payload_len == 0 && (segment.options_len > 0 || self.recovery.is_some()) {
             Some(Sacked::parse(&frame[HEADERS_LEN..HEADERS_LEN + segment.options_len], segment.ack))
         } else {
             None
         };
-        if sacked.is_some_and(|sacked| sacked.bytes > 0) && segment.ack == self.una() && self.peer_window != 0 {
-            // smoltcp counts a duplicate only if the window did not change. It hears of the new window soon enough.
-            frame[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&self.peer_window.to_be_bytes());
-        } else if !before(segment.seq, self.rcv_next) {
+        if let Some(sacked) = &sacked {
+            self.sacked_bytes = sacked.bytes;
+        }
+        if !before(segment.seq, self.rcv_next) {
             self.peer_window = segment.window;
         }
+        let mut window = self.window_to_tell();
+        // smoltcp counts duplicates only where the window does not change. When to send again is not its decision.
+        if segment.payload_len == 0 && window == self.told_window && window > 1 && self.link.snd_nxt != segment.ack {
+            window -= 1;
+        }
+        self.told_window = window;
+        frame[TCP_AT + 14..TCP_AT + 16].copy_from_slice(&window.to_be_bytes());
         if segment.window == 0 && segment.ack == self.link.snd_nxt && self.link.snd_nxt != self.snd_end {
             // Our FIN is acknowledged: a closed window means nothing any more, but in FIN-WAIT-2 smoltcp's probe timer,
             // once it ran out, would make it send acknowledgements without end.
@@ -511,10 +535,17 @@ impl Conn {
         }
         self.need_egress = true;
         let retransmits = self.link.retransmits;
-        let egress = self.egress(host, nic, now_us);
-        // smoltcp's retransmission timer goes back to the first segment and on from there (unlike a fast retransmit).
-        self.link.rewound |= self.link.retransmits != retransmits && self.link.snd_nxt != self.una();
-        egress
+        // smoltcp's retransmission timer goes back to the first segment and on from there (unlike a fast retransmit), by no
+        // more than it hears is allowed after that segment.
+        let mut port = Port { nic, rx: None, link: &mut self.link, train: None, blocked: false };
+        host.iface.poll_egress(scaled(now_us), &mut port, &mut self.sockets);
+        if port.blocked {
+            return Egress::Blocked;
+        }
+        if self.link.retransmits != retransmits && self.link.snd_nxt != self.una() {
+            self.timed_out(host, now_us);
+        }
+        self.egress(host, nic, now_us)
     }
 
     /// Adjusts what depends on whether the peer owes us something, before the timers are looked at.
@@ -569,12 +600,14 @@ impl Conn {
         self.link.inner_shift = inner_shift;
         self.rx_capacity = rx_capacity;
         self.tx_capacity = tx_capacity;
-        let end = self.stage_established(host, now_us, isn);
+        let end = isn.wrapping_add(1);
+        let window = self.window_to_tell();
+        self.feed_ack(host, now_us, self.rcv_next, end, window);
         self.link.seq_delta = self.snd_end.wrapping_sub(end);
         self.tend(host, now_us);
         // An octet from before the window makes smoltcp acknowledge at once: the peer learns the window, and smoltcp
         // itself forgets the unscaled one of its SYN-ACK.
-        let probe = Staged { seq: irs, ack: end, flags: ACK, window: self.peer_window, options: &[], payload: &[0] };
+        let probe = Staged { seq: irs, ack: end, flags: ACK, window, options: &[], payload: &[0] };
         let (packet, len) = probe.packet(&self.key, host.addr);
         if tell && nic.can_transmit() {
             let mut port = Port { nic, rx: Some(&packet[..len]), link: &mut self.link, train: None, blocked: false };
@@ -585,30 +618,6 @@ impl Conn {
         }
         self.need_egress = true;
         true
-    }
-
-    /// Completes a staged handshake and opens the congestion window to that of a new connection, by sending filler that
-    /// nobody receives. Returns smoltcp's next sequence number.
-    fn stage_established(&mut self, host: &mut Host, now_us: u64, isn: u32) -> u32 {
-        let mut next = isn.wrapping_add(1);
-        let mss = usize::from(self.options.mss).min(usize::from(host.mtu) - IPV4_LEN - TCP_LEN);
-        let filler = [0; MAX_MTU];
-        let rounds = if self.tx_capacity >= mss { INITIAL_WINDOW_SEGMENTS } else { 0 };
-        self.feed_ack(host, now_us, self.rcv_next, next, u16::MAX);
-        for _ in 0..rounds {
-            let _ = self.socket().send_slice(&filler[..mss]);
-            while self.unacked() > 0 {
-                let mut capture = Capture { rx: None, seq: next, end: next, mtu: host.mtu };
-                host.iface.poll_egress(scaled(now_us), &mut capture, &mut self.sockets);
-                if capture.end == next {
-                    break;
-                }
-                next = capture.end;
-                self.feed_ack(host, now_us, self.rcv_next, next, u16::MAX);
-            }
-        }
-        self.feed_ack(host, now_us, self.rcv_next, next, self.peer_window);
-        next
     }
 
     /// Feeds the socket a made-up acknowledgement, with smoltcp's idea of our sequence numbers.
@@ -672,7 +681,6 @@ fn stage_syn(
     let mut socket = tcp::Socket::new(buffer(rx_capacity)?, buffer(tx_capacity)?);
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(Some(host.ack_delay));
-    socket.set_congestion_control(tcp::CongestionControl::Reno);
     socket.set_timeout(host.idle_timeout());
     socket.set_keep_alive((host.keep_alive_us > 0).then(|| scaled_duration(host.keep_alive_us)));
     let endpoint = IpListenEndpoint { addr: Some(IpAddress::Ipv4(Ipv4Address::from(host.addr))), port: key.local_port };

@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod checksum;
 mod config;
+mod congestion;
 mod conn;
 mod control;
 mod device;

@@ -1,38 +1,90 @@
 //! What smoltcp's sender lacks in loss recovery, made up for by what it is told.
 //!
-//! smoltcp implements fast retransmit and Reno (RFC 5681). It ignores selective acknowledgements, counts only duplicates
-//! with an unchanged window (a Linux receiver's window changes with almost each of them), forgets a loss with the first
-//! acknowledgement after it, and opens the congestion window once per acknowledgement, however much that covers. Over a
-//! wire that loses one frame in a hundred most losses then wait for the timer. It can be made to do better from outside:
-//! three identical acknowledgements make it send the oldest segment again, and an acknowledgement fed in parts counts for
-//! each part. See `docs/decisions/loss-recovery.md` for what this gains.
+//! smoltcp implements fast retransmit, and that is used: three identical acknowledgements make it send the oldest segment again.
+//! When they are shown to it is decided here, by selective acknowledgements, which it ignores, and how much may be under way by
+//! [`Congestion`](crate::congestion::Congestion). See `docs/decisions/loss-recovery.md` for what this gains.
 
 use crate::conn::{Conn, Host};
-use crate::wire::{Sacked, Segment, before};
+use crate::wire::{ACK, Sacked, Segment, before};
 
 /// The shortest time that a hole is given to be filled by a segment that was overtaken.
 const REORDER_US: u64 = 10_000;
 /// What is added to two round trips before the peer is probed: more than delayed acknowledgements of Linux (40 ms).
 const PROBE_SLACK_US: u64 = 45_000;
-/// Parts in which an acknowledgement is fed at most.
-const PARTS: u32 = 32;
+/// The least and the most that a hole is given once segments were seen to overtake each other.
+const OVERTAKING_US: core::ops::RangeInclusive<u64> = 1_000..=10_000;
 
 impl Conn {
-    /// Feeds what `segment` acknowledges segment by segment, so that the congestion window opens by what was acknowledged
-    /// (RFC 3465). The last part is left to the segment itself.
-    pub(crate) fn count_bytes(&mut self, host: &mut Host, now_us: u64, segment: &Segment) {
-        let mss = self.segment_len(host);
-        let una = self.una();
+    /// The window field that smoltcp is to be told: the peer's window, and no more than the congestion window. In recovery what
+    /// has left the network is not counted as under way (RFC 6675).
+    #[inline]
+    pub(crate) fn window_to_tell(&self) -> u16 {
+        let mut window = self.congestion.window();
+        if self.recovery.is_some() && !self.link.rewound {
+            window = window.saturating_add(self.sacked_bytes);
+        }
+        let shift = self.options.window_scale.unwrap_or(0).min(14);
+        // Rounded up: never a closed window where the peer's is open.
+        let field = (window + ((1 << shift) - 1)) >> shift;
+        self.peer_window().min(u16::try_from(field).unwrap_or(u16::MAX))
+    }
+
+    /// Opens the congestion window by what `segment` acknowledges, unless there was a loss that is being made good.
+    pub(crate) fn open_window(&mut self, host: &Host, segment: &Segment) {
+        let (mss, una) = (self.segment_len(host), self.una());
         let acked = segment.ack.wrapping_sub(una);
-        if acked > self.link.snd_nxt.wrapping_sub(una) || acked <= mss || self.link.rewound {
+        if segment.flags & ACK != 0 && self.recovery.is_none() && acked <= self.link.snd_nxt.wrapping_sub(una) {
+            self.congestion.acknowledged(acked, mss);
+        }
+    }
+
+    /// Without selective acknowledgements, each one that acknowledges nothing new stands for a segment that arrived behind a
+    /// hole (RFC 5681 2).
+    pub(crate) fn count_duplicate(&mut self, host: &Host, segment: &Segment) -> Option<Sacked> {
+        if segment.payload_len > 0 {
+            return None;
+        }
+        let waiting = segment.ack == self.una() && segment.ack != self.link.snd_nxt;
+        if !waiting {
+            self.duplicates = 0;
+        } else if segment.window == self.peer_window() {
+            self.duplicates = self.duplicates.saturating_add(1);
+        }
+        let bytes = self.duplicates.saturating_mul(self.segment_len(host));
+        Some(Sacked { bytes, end: segment.ack, twice: None })
+    }
+
+    /// smoltcp's retransmission timer ran out, and it sent its oldest segment again.
+    pub(crate) fn timed_out(&mut self, host: &mut Host, now_us: u64) {
+        let again = core::mem::replace(&mut self.link.rewound, true);
+        // smoltcp takes what it is told below for a sign of life, so that its own timeout does not come.
+        if now_us >= self.heard_at_us + host.give_up_us {
+            self.abort();
             return;
         }
-        let seq = self.rcv_nxt();
-        let parts = ((acked - 1) / mss).min(PARTS);
-        for part in 1..=parts {
-            let ack = una.wrapping_add(part * mss).wrapping_sub(self.link.seq_delta);
-            self.feed_ack(host, now_us, seq, ack, segment.window);
+        // A closed window that is probed is no congestion.
+        if self.peer_window() == 0 {
+            return;
         }
+        let (mss, una) = (self.segment_len(host), self.una());
+        self.congestion.timed_out(self.link.snd_nxt.wrapping_sub(una), mss, again);
+        self.recovery = None;
+        self.sacked_bytes = 0;
+        let mut window = self.window_to_tell();
+        if window == self.told_window {
+            // Or it would count as a duplicate.
+            window -= 1;
+        }
+        if window > 0 {
+            self.tell_window(host, now_us, window);
+        }
+    }
+
+    /// Tells smoltcp a window without any news else.
+    fn tell_window(&mut self, host: &mut Host, now_us: u64, window: u16) {
+        let (seq, ack) = (self.rcv_nxt(), self.una().wrapping_sub(self.link.seq_delta));
+        self.told_window = window;
+        self.feed_ack(host, now_us, seq, ack, window);
     }
 
     /// Makes smoltcp send again what the peer's acknowledgement shows to be lost. Returns whether it has something to send.
@@ -42,6 +94,13 @@ impl Conn {
     /// and, of a segment sent again, from the arrival of what was sent after it (RFC 8985).
     pub(crate) fn recover(&mut self, host: &mut Host, now_us: u64, segment: &Segment, sacked: Sacked) -> bool {
         let (ack, (resent, resent_at)) = (segment.ack, self.link.resent);
+        if let Some(seq) = sacked.twice
+            && self.congestion.arrived_twice(seq)
+        {
+            // It had only been overtaken: next time there is more patience.
+            self.reorder_us = (self.srtt_us / 4).clamp(*OVERTAKING_US.start(), *OVERTAKING_US.end());
+            self.recovery = None;
+        }
         if self.recovery.is_some_and(|end| !before(ack, end)) || self.unacked() == 0 {
             self.recovery = None;
         }
@@ -52,7 +111,10 @@ impl Conn {
         }
         let threshold = 3 * self.segment_len(host);
         let lost = match self.recovery {
-            None => sacked.bytes >= threshold,
+            None if self.hole == ack && self.loss_check_us != u64::MAX => {
+                sacked.bytes >= threshold && now_us + REORDER_US >= self.loss_check_us + self.reorder_us
+            }
+            None => sacked.bytes >= threshold && self.reorder_us == 0,
             Some(_) if ack != resent => before(resent, ack),
             Some(_) => before(resent_at, sacked.end),
         };
@@ -134,16 +196,19 @@ impl Conn {
 
     /// Makes smoltcp send its oldest segment again.
     fn resend(&mut self, host: &mut Host, now_us: u64) {
-        let (una, window) = (self.una(), self.peer_window());
-        self.recovery.get_or_insert(self.link.snd_nxt);
+        let una = self.una();
+        if self.recovery.is_none() {
+            let mss = self.segment_len(host);
+            self.congestion.lost(una, self.link.snd_nxt.wrapping_sub(una), mss);
+            self.recovery = Some(self.link.snd_nxt);
+        }
         self.loss_check_us = u64::MAX;
         // So that it is not found lost again before it was sent.
         self.link.resent = (una, self.link.snd_nxt);
         // A changed window makes smoltcp count duplicates from the start; three of them make it send again.
-        let ack = una.wrapping_sub(self.link.seq_delta);
-        let seq = self.rcv_nxt();
+        let window = self.window_to_tell();
         for window in [window ^ 1, window, window, window, window] {
-            self.feed_ack(host, now_us, seq, ack, window);
+            self.tell_window(host, now_us, window);
         }
         self.need_egress = true;
     }

@@ -114,24 +114,31 @@ impl SynOptions {
     }
 }
 
-/// What a selective acknowledgement says: how many bytes beyond the acknowledged ones arrived, and where they end.
+/// What a selective acknowledgement says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sacked {
+    /// How many bytes beyond the acknowledged ones arrived.
     pub(crate) bytes: u32,
+    /// Where they end.
     pub(crate) end: u32,
+    /// Where something begins that arrived once more (RFC 2883).
+    pub(crate) twice: Option<u32>,
 }
 
 impl Sacked {
     /// Reads the SACK option (RFC 2018) among `options`; blocks that do not lie after `ack` count for nothing (RFC 2883).
     pub(crate) fn parse(mut options: &[u8], ack: u32) -> Self {
-        let mut found = Self { bytes: 0, end: ack };
+        let mut found = Self { bytes: 0, end: ack, twice: None };
         loop {
             match options {
                 [1, rest @ ..] => options = rest,
                 [kind, len, ..] if *kind > 1 && *len >= 2 && usize::from(*len) <= options.len() => {
                     if *kind == 5 {
-                        for block in options[2..usize::from(*len)].chunks_exact(8) {
+                        for (n, block) in options[2..usize::from(*len)].chunks_exact(8).enumerate() {
                             let (left, right) = (u32_at(block, 0), u32_at(block, 4));
+                            if n == 0 && before(left, ack) {
+                                found.twice = Some(left);
+                            }
                             if before(ack, left) && before(left, right) {
                                 found.bytes = found.bytes.saturating_add(right.wrapping_sub(left));
                                 found.end = if before(found.end, right) { right } else { found.end };
@@ -478,9 +485,10 @@ mod tests {
             options.extend(left.to_be_bytes());
             options.extend(right.to_be_bytes());
         }
-        assert_eq!(Sacked::parse(&options, 1000), Sacked { bytes: 1100, end: 4000 }, "a duplicate's block is none");
+        let found = Sacked { bytes: 1100, end: 4000, twice: Some(50) };
+        assert_eq!(Sacked::parse(&options, 1000), found, "a duplicate's block is none of what is missing");
         options.truncate(20);
-        assert_eq!(Sacked::parse(&options, 1000), Sacked { bytes: 0, end: 1000 });
+        assert_eq!(Sacked::parse(&options, 1000), Sacked { bytes: 0, end: 1000, twice: None });
     }
 
     #[test]
