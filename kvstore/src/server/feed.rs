@@ -63,7 +63,7 @@ impl Server {
     /// Takes it back, and looks at the output's limits.
     #[inline]
     pub(super) fn finish(&mut self, mut session: Box<Session>) {
-        self.core.end_run();
+        self.core.leave_run();
         session.parser.give_back(&mut self.spare_spans);
         if session.out.chunks() > 0 || session.out.overflowed() {
             self.output_limit = None;

@@ -159,6 +159,7 @@ impl Server {
 
     /// Sets the time that the commands to come will see: monotonic and Unix, in us. Once per batch.
     pub fn set_time(&mut self, now_us: u64, unix_us: i64) {
+        self.core.end_run();
         self.core.now_us = now_us;
         self.core.unix_us = unix_us;
         self.output_limit = None;

@@ -1,8 +1,9 @@
 //! How long commands take: for INFO's commandstats and latencystats, SLOWLOG and LATENCY.
 //!
 //! Reading the clock costs as much as a small command. Small ones ([`Command::is_quick`]) that come one after the other in a
-//! pipeline and are the same are therefore timed together, as a run, and each is taken to last as long as the other. If
-//! the slow log or the latency monitor is set to notice what lasts less than a millisecond, each is timed by itself.
+//! pipeline and are the same are therefore timed together, as a run, and each is taken to last as long as the other. So are
+//! the later ones of a turn of the event loop, whatever session they are from: one of a hundred connections says how long it
+//! took. If the slow log or the latency monitor is set to notice what lasts less than a millisecond, each is timed by itself.
 
 use crate::blocking::Unblock;
 use crate::command::{Command, flag};
@@ -52,8 +53,16 @@ impl Core {
         self.run = Run { number: Some(number), times: 0, since_ns: if timed { None } else { Some(now_ns) } };
     }
 
-    /// What comes is not part of a run.
+    /// The session's input is done: what comes is not part of a run by the clock. Where each lasts as long as another before,
+    /// it may be of the same run, whoever sends it.
     #[inline]
+    pub(super) fn leave_run(&mut self) {
+        if self.run.since_ns.is_some() {
+            self.end_run();
+        }
+    }
+
+    /// What comes is not part of a run.
     pub(super) fn end_run(&mut self) {
         if self.run.number.is_some() {
             let now_ns = if self.run.since_ns.is_some() { self.machine.monotonic_ns() } else { 0 };
@@ -124,5 +133,45 @@ impl Core {
             s.calls += 1;
             s.failed += u64::from(failed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, READING_NS};
+    use alloc::format;
+
+    /// How often the clock was read so far, this time with it.
+    fn readings(bench: &mut Bench) -> u64 {
+        bench.server().core.machine.monotonic_ns() / READING_NS
+    }
+
+    #[test]
+    fn once_a_turn_for_all_sessions() {
+        let mut bench = Bench::new(&[]);
+        let (a, b) = (bench.client(), bench.client());
+        bench.run(a, "SET k abc");
+        for turn in 1..4 {
+            bench.pass_ms(1);
+            let before = readings(&mut bench);
+            for _ in 0..5 {
+                bench.run(a, "GET k");
+                bench.run(b, "GET k");
+                bench.run(b, "GET none");
+            }
+            assert_eq!(readings(&mut bench) - before - 1, 2, "one beginning, one end");
+            let stats = bench.run(a, "INFO commandstats");
+            let (calls, us) = (turn * 15, turn * 15 * READING_NS / 1_000);
+            assert!(stats.contains(&format!("cmdstat_get:calls={calls},usec={us},")), "{stats}");
+        }
+    }
+
+    #[test]
+    fn one_by_one_where_that_is_wanted() {
+        let mut bench = Bench::new(&[("slowlog-log-slower-than", "0")]);
+        let a = bench.client();
+        let before = readings(&mut bench);
+        (0..5).for_each(|_| drop(bench.run(a, "GET k")));
+        assert_eq!(readings(&mut bench) - before - 1, 10);
     }
 }
