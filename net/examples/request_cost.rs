@@ -81,13 +81,14 @@ impl Service for Fixed {
         &out[*sent..]
     }
 
-    fn sent(&mut self, conn: ConnId, n: usize) {
+    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
         let (out, sent) = &mut self.out[conn.slot as usize];
         *sent += n;
         if *sent == out.len() {
             out.clear();
             *sent = 0;
         }
+        !out.is_empty()
     }
 
     fn fate(&self, _conn: ConnId) -> Fate {

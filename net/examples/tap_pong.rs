@@ -208,14 +208,14 @@ impl Service for Pong {
         self.clients.get(&conn).map_or(&[], |client| &client.output[client.sent..])
     }
 
-    fn sent(&mut self, conn: ConnId, n: usize) {
-        if let Some(client) = self.clients.get_mut(&conn) {
-            client.sent += n;
-            if client.sent == client.output.len() {
-                client.output.clear();
-                client.sent = 0;
-            }
+    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
+        let Some(client) = self.clients.get_mut(&conn) else { return false };
+        client.sent += n;
+        if client.sent == client.output.len() {
+            client.output.clear();
+            client.sent = 0;
         }
+        !client.output.is_empty()
     }
 
     fn fate(&self, conn: ConnId) -> Fate {

@@ -81,8 +81,8 @@ pub trait Service {
     /// [`sent`](Service::sent).
     fn output(&mut self, conn: ConnId) -> &[u8];
 
-    /// The first `n` bytes of [`output`](Service::output) were copied into the send window.
-    fn sent(&mut self, conn: ConnId, n: usize);
+    /// The first `n` bytes of [`output`](Service::output) were copied into the send window. Returns whether there is more.
+    fn sent(&mut self, conn: ConnId, n: usize) -> bool;
 
     /// What should become of the connection.
     fn fate(&self, conn: ConnId) -> Fate;

@@ -189,6 +189,7 @@ pub(crate) fn part<const N: usize>(headers: &Headers, at: usize) -> &[u8; N] {
 }
 
 /// Checks a frame. `verified`: the device vouches for its TCP checksum.
+#[inline(always)]
 pub(crate) fn parse(frame: &[u8], verified: bool, station: &Station) -> Result<Inbound, Malformed> {
     let Some((headers, rest)) = frame.split_first_chunk::<HEADERS_LEN>() else {
         return parse_short(frame, station);
@@ -207,7 +208,7 @@ pub(crate) fn parse(frame: &[u8], verified: bool, station: &Station) -> Result<I
         None => return Err(Malformed::Truncated),
     };
     check_ip(headers[ETHERNET_LEN..].first_chunk().ok_or(Malformed::Truncated)?)?;
-    segment(headers, options_and_payload, verified, station).map(Inbound::Tcp)
+    segment(headers, options_and_payload, verified, station)
 }
 
 /// Checks what is common to all IPv4 headers.
@@ -264,7 +265,7 @@ fn parse_short(frame: &[u8], station: &Station) -> Result<Inbound, Malformed> {
 
 /// Checks the TCP part of a frame whose IP header is sound.
 #[inline]
-fn segment(headers: &Headers, rest: &[u8], verified: bool, station: &Station) -> Result<Segment, Malformed> {
+fn segment(headers: &Headers, rest: &[u8], verified: bool, station: &Station) -> Result<Inbound, Malformed> {
     let peer_addr = *part::<4>(headers, ETHERNET_LEN + 12);
     let local_addr = *part::<4>(headers, ETHERNET_LEN + 16);
     // 0/8, 127/8, 224/4 and 240/4 are nobody's source address, nor is our own.
@@ -297,7 +298,7 @@ fn segment(headers: &Headers, rest: &[u8], verified: bool, station: &Station) ->
     {
         return Err(Malformed::TcpHeader);
     }
-    Ok(Segment {
+    Ok(Inbound::Tcp(Segment {
         peer_mac: *part(headers, 6),
         peer_addr,
         peer_port,
@@ -310,7 +311,7 @@ fn segment(headers: &Headers, rest: &[u8], verified: bool, station: &Station) ->
         payload_len: rest.len() - options.len(),
         frame_len: HEADERS_LEN + rest.len(),
         syn_options: if flags & SYN != 0 { SynOptions::parse(options) } else { SynOptions::NONE },
-    })
+    }))
 }
 
 /// Says of a packet that its UDP checksum was not computed (RFC 768). For one that the device vouches for: its field may hold

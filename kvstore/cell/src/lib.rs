@@ -12,9 +12,11 @@
 
 extern crate alloc;
 
+mod copy;
 mod record;
 mod thin;
 
+pub use copy::copy_short;
 pub use record::{FreshMark, MAX_LEN, Packed, Record, View, ViewMut};
 pub use thin::{ThinBytes, ThinPair};
 

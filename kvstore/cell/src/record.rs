@@ -1,6 +1,7 @@
 //! A key and its value in one allocation.
 
 use crate::OutOfMemory;
+use crate::copy::copy_few;
 use alloc::alloc::{Layout, alloc, dealloc, realloc};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
@@ -350,14 +351,14 @@ impl<T> Record<T> {
         // SAFETY: a block of this kind has the length of its bytes there, initialised and aligned.
         let old = unsafe { slot.read() } as usize;
         let end = key_at + key_len;
-        if (end + old).next_multiple_of(ALIGN) != (end + bytes.len()).next_multiple_of(ALIGN) {
+        if (end + old).div_ceil(ALIGN) != (end + bytes.len()).div_ceil(ALIGN) {
             return false;
         }
         // SAFETY: the block's size is the same with `bytes` in place of what is there, so they fit; `bytes` cannot lie in
         // this block because `&mut self` is exclusive.
         unsafe {
             slot.write(bytes.len() as u32);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(end), bytes.len());
+            copy_few(bytes.as_ptr(), self.at(end), bytes.len());
         }
         self.set_tag(tag);
         true

@@ -126,38 +126,9 @@ pub fn short_bulk(room: &mut [u8; SHORT_ROOM], bytes: &[u8]) -> usize {
         room[..5].copy_from_slice(&[b'$', b'0' + (n / 10) as u8, b'0' + (n % 10) as u8, b'\r', b'\n']);
         5
     };
-    copy_short(&mut room[head..head + n], bytes);
+    barium_cell::copy_short(&mut room[head..head + n], bytes);
     room[head + n..head + n + 2].copy_from_slice(b"\r\n");
     head + n + 2
-}
-
-/// Copies some bytes; up to sixteen by a pair of words that may overlap, which is cheaper than a call.
-#[inline(always)]
-fn copy_short(to: &mut [u8], from: &[u8]) {
-    let n = from.len();
-    if n != to.len() {
-        return;
-    }
-    match n {
-        8..=16 => {
-            if let (Some(a), Some(b)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) {
-                to[..8].copy_from_slice(a);
-                to[n - 8..].copy_from_slice(b);
-            }
-        }
-        4..=7 => {
-            if let (Some(a), Some(b)) = (from.first_chunk::<4>(), from.last_chunk::<4>()) {
-                to[..4].copy_from_slice(a);
-                to[n - 4..].copy_from_slice(b);
-            }
-        }
-        1..=3 => {
-            to[0] = from[0];
-            to[n / 2] = from[n / 2];
-            to[n - 1] = from[n - 1];
-        }
-        _ => to.copy_from_slice(from),
-    }
 }
 
 #[cfg(test)]

@@ -97,6 +97,17 @@ macro_rules! views {
     };
 }
 
+/// What [`Keys::read_bytes`] finds.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// These bytes; a hit is counted.
+    Bytes(&'a [u8]),
+    /// There is no such key; a miss is counted.
+    Nothing,
+    /// Something else; nothing was done.
+    Other,
+}
+
 impl<'a> Keys<'a> {
     /// A database of a keyspace.
     pub const fn new(space: &'a mut Keyspace, db: usize) -> Self {
@@ -169,27 +180,35 @@ impl<'a> Keys<'a> {
     /// Like [`read`](Self::read), for a key that is there and has no deadline. None says nothing, and did nothing.
     #[inline(always)]
     pub fn read_lasting(&mut self, key: &[u8]) -> Option<&Item> {
-        self.read_lasting_if(key, |_| true)
-    }
-
-    /// The same for a string whose bytes lie in its record.
-    #[inline(always)]
-    pub fn read_lasting_bytes(&mut self, key: &[u8]) -> Option<&[u8]> {
-        match self.read_lasting_if(key, Item::holds_bytes)?.view() {
-            View::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn read_lasting_if(&mut self, key: &[u8], wanted: impl FnOnce(&Item) -> bool) -> Option<&Item> {
         let Keyspace { dbs, access, stats, .. } = &mut *self.space;
         let item = dbs.get_mut(self.db)?.table.get_to_mark(key)?;
-        if !wanted(item) || !access.touch_lasting(item, self.touch) {
+        if !access.touch_lasting(item, self.touch) {
             return None;
         }
         stats.hits += 1;
         Some(item)
+    }
+
+    /// Reads a string whose bytes lie in its record and which has no deadline, or finds that there is no such key.
+    #[inline(always)]
+    pub fn read_bytes(&mut self, key: &[u8]) -> Found<'_> {
+        let Keyspace { dbs, access, stats, notify_mask, .. } = &mut *self.space;
+        let Some(db) = dbs.get_mut(self.db) else { return Found::Other };
+        let Some(item) = db.table.get_to_mark(key) else {
+            if *notify_mask & event::KEY_MISS != 0 {
+                return Found::Other;
+            }
+            stats.misses += 1;
+            return Found::Nothing;
+        };
+        if !item.holds_bytes() || !access.touch_lasting(item, self.touch) {
+            return Found::Other;
+        }
+        stats.hits += 1;
+        match item.view() {
+            View::Bytes(bytes) => Found::Bytes(bytes),
+            _ => Found::Other,
+        }
     }
 
     /// Looks a key up for reading: counts a hit or a miss and moves the access clock.

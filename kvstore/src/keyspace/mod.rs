@@ -15,7 +15,7 @@ pub mod strings;
 pub mod tracking;
 mod watch;
 
-pub use keys::Keys;
+pub use keys::{Found, Keys};
 pub use lazy::LazyFree;
 pub use strings::NewStr;
 

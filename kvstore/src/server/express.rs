@@ -2,13 +2,14 @@
 //! the ordinary, in a keyspace that nobody watches.
 //!
 //! A request is taken as it came, without making a command of it first; what it does is what its handler would do. A
-//! request that is anything else (another spelling, a key that is not there or has a deadline, a number) is left alone, as
-//! if it had not been looked at.
+//! request that is anything else (another spelling, a key that is not there to be written over or has a deadline, a number) is
+//! left alone, as if it had not been looked at.
 
 use super::Server;
 use crate::command::Express;
 use crate::commands::table::ExpressEntry;
 use crate::core::Core;
+use crate::keyspace::Found;
 use crate::reply::Reply;
 use crate::session::parser::short_text;
 use crate::session::{Client, Session};
@@ -19,18 +20,18 @@ impl Server {
     #[inline]
     pub(super) fn go_express(&mut self, session: &mut Session, bytes: &[u8]) {
         let mut rest = bytes.get(session.parser.cursor()..).unwrap_or_default();
-        if self.core.index.find_express(rest).is_some() && !self.core.config.exact_times {
+        if !self.core.config.exact_times {
             rest = self.express_batch(session, rest);
             session.parser.set_cursor(bytes.len() - rest.len());
         }
     }
 
+    #[inline]
     fn express_batch<'a>(&mut self, session: &mut Session, mut rest: &'a [u8]) -> &'a [u8] {
         let Session { client, out, .. } = session;
         let core = &mut self.core;
         let mut reply = Reply { out, resp3: client.resp3 };
-        // Whether keys may be written, once it was asked: nothing that is done here changes that.
-        let mut may_write = None;
+        let roomy = &mut self.roomy;
         let mut keys = self.keyspace.keys(client.db);
         keys.touch = !client.no_touch;
         let mut present: Option<ExpressEntry> = None;
@@ -45,13 +46,14 @@ impl Server {
             }
             let Some(present) = present else { break };
             match present.express {
-                Express::Get => {
-                    let Some(bytes) = keys.read_lasting_bytes(key) else { break };
-                    reply.bulk(bytes);
-                }
+                Express::Get => match keys.read_bytes(key) {
+                    Found::Bytes(bytes) => reply.bulk(bytes),
+                    Found::Nothing => reply.null(),
+                    Found::Other => break,
+                },
                 Express::Set => {
                     let Some((value, end)) = short_text(behind) else { break };
-                    let may_write = *may_write.get_or_insert_with(|| keys.is_quiet() && !core.over_maxmemory());
+                    let may_write = keys.is_quiet() && *roomy.get_or_insert_with(|| !core.over_maxmemory());
                     if !may_write || !keys.overwrite(key, value) {
                         break;
                     }
@@ -62,7 +64,7 @@ impl Server {
                 Express::SetMany => {
                     let mut pairs = Pairs::default();
                     let Some((pairs, end)) = pairs.read(n, arguments) else { break };
-                    let may_write = *may_write.get_or_insert_with(|| keys.is_quiet() && !core.over_maxmemory());
+                    let may_write = keys.is_quiet() && *roomy.get_or_insert_with(|| !core.over_maxmemory());
                     // Where one cannot be written over, the handler does it all again: that changes nothing.
                     if !may_write || !pairs.iter().all(|(key, value)| keys.overwrite(key, value)) {
                         break;

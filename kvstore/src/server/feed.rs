@@ -54,7 +54,6 @@ impl Server {
     #[inline]
     pub(super) fn begin(&mut self, session: &mut Session) {
         session.client.active_us = self.core.now_us;
-        session.parser.lend(&mut self.spare_spans);
         session.out.lend_buffer(|| self.spare_buffers.pop());
         let limit = *self.output_limit.get_or_insert_with(|| self.core.output_limit());
         session.out.set_limit(limit.max(session.out.owned()));
@@ -134,6 +133,9 @@ impl Server {
                     return Input::Used(start);
                 }
             }
+            // What comes is no express request.
+            self.roomy = None;
+            session.parser.lend(&mut self.spare_spans);
             match session.parser.parse(bytes, self.limits(session)) {
                 Step::Command => {
                     start = session.parser.cursor();
@@ -178,6 +180,8 @@ impl Server {
     fn run_kept(&mut self, session: &mut Session, bytes: &[u8]) -> Input {
         let (mut appended, mut piece) = (0, APPEND);
         let mut query = core::mem::take(&mut session.query);
+        self.roomy = None;
+        session.parser.lend(&mut self.spare_spans);
         let had = query.len();
         let mut start = 0;
         loop {

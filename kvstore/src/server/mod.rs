@@ -78,6 +78,9 @@ pub struct Server {
     spare_buffers: Vec<Vec<u8>>,
     /// [`Core::output_limit`] as it was asked for in this turn, None: not yet, or sessions have queued much since.
     output_limit: Option<usize>,
+    /// Whether no more than `maxmemory` is in use, as it was asked for in this turn. None: not yet, or there were commands
+    /// since that may take memory.
+    roomy: Option<bool>,
     /// What the sessions take, for `maxmemory-clients`.
     client_memory: ClientMemory,
     /// When the sessions' limits are looked at next, monotonic time in us.
@@ -152,6 +155,7 @@ impl Server {
             spare_spans: Vec::new(),
             spare_buffers: Vec::new(),
             output_limit: None,
+            roomy: None,
             client_memory: ClientMemory::default(),
             next_session_check_us: 0,
         })
@@ -162,7 +166,7 @@ impl Server {
         self.core.end_run();
         self.core.now_us = now_us;
         self.core.unix_us = unix_us;
-        self.output_limit = None;
+        (self.output_limit, self.roomy) = (None, None);
         self.keyspace.set_now(unix_us / 1000);
     }
 
@@ -223,20 +227,25 @@ impl Server {
         self.core.clients.get(id).map_or(&[], |s| s.out.front())
     }
 
-    /// The first `n` bytes of [`output`](Self::output) were sent.
-    pub fn sent(&mut self, id: ClientId, n: usize) {
-        let Some(s) = self.core.clients.get_mut(id) else { return };
+    /// The first `n` bytes of [`output`](Self::output) were sent. Returns whether there is more.
+    #[inline]
+    pub fn sent(&mut self, id: ClientId, n: usize) -> bool {
+        let Some(s) = self.core.clients.get_mut(id) else { return false };
         s.note_reply(self.core.now_us, self.core.reply_buffers.peak_reset_us);
         s.out.advance(n);
         s.client.bytes_out += n as u64;
         self.core.stats.bytes_out += n as u64;
         self.core.stats.writes += 1;
+        if !s.out.is_empty() {
+            return true;
+        }
         if self.core.reply_buffers.resizing
             && let Some(buffer) = s.out.take_buffer()
             && self.spare_buffers.len() < SPARE_BUFFERS
         {
             self.spare_buffers.push(buffer);
         }
+        false
     }
 
     /// What is to become of a session's connection.

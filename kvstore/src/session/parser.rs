@@ -167,7 +167,7 @@ impl Parser {
     /// Takes the lent vector back if no command is under way.
     #[inline]
     pub fn give_back(&mut self, spans: &mut Vec<Span>) {
-        if self.is_idle() {
+        if self.spans.capacity() > 0 && self.is_idle() {
             self.spans.clear();
             if spans.capacity() == 0 {
                 core::mem::swap(&mut self.spans, spans);

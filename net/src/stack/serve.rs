@@ -33,6 +33,20 @@ impl Stack {
         frame: &mut [u8],
         segment: &Segment,
     ) {
+        if segment.flags & (SYN | RST) != 0 {
+            return self.suspicious_input(nic, now_us, slot, frame, segment);
+        }
+        let Some(conn) = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_deref_mut()) else { return };
+        let concerned = conn.ingress(&mut self.host, nic, now_us, frame, segment);
+        if concerned && !conn.touched {
+            conn.touched = true;
+            self.touched.push(slot);
+        }
+    }
+
+    /// A segment that would end a connection, or begin one.
+    #[cold]
+    fn suspicious_input<N: Nic>(&mut self, nic: &mut N, now_us: u64, slot: u32, frame: &mut [u8], segment: &Segment) {
         let Some(mut conn) = self.take(slot) else { return };
         // RFC 5961: only a RST with the exact number resets, another one in the window is asked about (3.2). So is every SYN
         // (4.2): a peer that is dead and born again answers with a RST, and its next SYN is welcome.
@@ -165,7 +179,9 @@ impl Stack {
                 conn.output_left = true;
                 return;
             }
-            service.sent(id, n);
+            if !service.sent(id, n) {
+                return;
+            }
         }
     }
 

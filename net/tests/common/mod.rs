@@ -94,8 +94,10 @@ impl Service for Echo {
         self.conns.get(&conn).map_or(&[], |conn| conn.out.as_slices().0)
     }
 
-    fn sent(&mut self, conn: ConnId, n: usize) {
-        self.conns.get_mut(&conn).expect("known").out.drain(..n);
+    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
+        let out = &mut self.conns.get_mut(&conn).expect("known").out;
+        out.drain(..n);
+        !out.is_empty()
     }
 
     fn fate(&self, conn: ConnId) -> Fate {

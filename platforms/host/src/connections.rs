@@ -200,7 +200,8 @@ fn send(c: &mut Connection, server: &mut Server) -> bool {
             return true;
         }
         match c.stream.write(bytes) {
-            Ok(n) => server.sent(c.id, n),
+            Ok(n) if server.sent(c.id, n) => {}
+            Ok(_) => return true,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(_) => return false,

@@ -267,15 +267,16 @@ impl Service for Desk<'_> {
     }
 
     #[inline]
-    fn sent(&mut self, conn: ConnId, n: usize) {
+    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
         if let Some(id) = self.session(conn) {
             return self.server.sent(id, n);
         }
         match self.peer(conn) {
             Some(Peer::Refused(sent)) => *sent += n,
             Some(&mut Peer::Link(id)) => self.server.link_sent(id, n),
-            _ => {}
+            _ => return false,
         }
+        !self.output(conn).is_empty()
     }
 
     #[inline]
