@@ -51,6 +51,7 @@ def ci_stages():
     return [
         *test_stages(),
         [Step("lint", ["scripts/lint.sh"], 900)],
+        [Step("loom", ["scripts/loom.sh"], 600)],
         [Step("long x86_64", PYTEST + ["--arch", "x86_64", "--long", "-m", "long"], 1500),
          Step("long aarch64", PYTEST + ["--arch", "aarch64", "--long", "-m", "long"], 1500)],
         [Step("fuzz", ["scripts/fuzz.sh"], 1200, environment={"SECONDS_EACH": "30"})],

@@ -11,7 +11,7 @@ use barium_kernel::cmdline::{self, Word};
 const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 const DEFAULT_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
-/// Longest time that the loop looks for the next frame before it halts, in microseconds, and the default.
+/// Longest time that the loop looks for the next frame before it halts, in microseconds, and the default of one CPU.
 const MAX_POLL_US: u64 = 1_000_000;
 const DEFAULT_POLL_US: u64 = 1000;
 
@@ -37,7 +37,7 @@ pub struct Options<'a> {
     /// `ip= gw= mask=`.
     pub address: Address,
     /// `poll=`, in microseconds: how long to look for the next frame before halting. 0 halts at once.
-    pub poll_us: u64,
+    pub poll_us: Option<u64>,
     /// `host-port=`: the port on the host that leads here, when there is one.
     pub host_port: Option<u16>,
     /// Everything else, in order: the engine's configuration.
@@ -47,15 +47,17 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// How long so many CPUs look for the next frame before they halt, in microseconds. One CPU looks, for a halt costs
+    /// more than a short wait. Of several some mostly have work while others wait: on a host that has not a core for each of
+    /// them whoever looks keeps another from working, so that they do it only where they are told to.
+    pub fn poll_us(&self, cpus: usize) -> u64 {
+        self.poll_us.unwrap_or(if cpus == 1 { DEFAULT_POLL_US } else { 0 })
+    }
+
     /// Reads the line.
     pub fn parse(line: &'a str) -> Self {
-        let mut options = Self {
-            address: Address::Dhcp,
-            poll_us: DEFAULT_POLL_US,
-            host_port: None,
-            engine: Vec::new(),
-            complaints: Vec::new(),
-        };
+        let mut options =
+            Self { address: Address::Dhcp, poll_us: None, host_port: None, engine: Vec::new(), complaints: Vec::new() };
         let (mut ip, mut gateway, mut prefix_len) = (Some(DEFAULT_ADDRESS), None, 24);
         for Word { key, value } in cmdline::words(line) {
             let Some(value) = value else {
@@ -80,7 +82,7 @@ impl<'a> Options<'a> {
                     }
                 },
                 "poll" => match value.parse() {
-                    Ok(us) if us <= MAX_POLL_US => options.poll_us = us,
+                    Ok(us) if us <= MAX_POLL_US => options.poll_us = Some(us),
                     _ => options.complain(key, value, "microseconds, 0 to 1000000"),
                 },
                 "host-port" => match value.parse() {
@@ -125,7 +127,7 @@ mod tests {
         let options = Options::parse("");
         let gateway = Some(DEFAULT_GATEWAY);
         assert_eq!(options.address, Address::Static { ip: DEFAULT_ADDRESS, prefix_len: 24, gateway });
-        assert_eq!((options.poll_us, options.host_port), (1000, None));
+        assert_eq!((options.poll_us(1), options.poll_us(4), options.host_port), (1000, 0, None));
         assert!(options.complaints.is_empty() && options.engine.is_empty());
     }
 
@@ -137,7 +139,7 @@ mod tests {
         let ip = Ipv4Addr::new(192, 168, 7, 9);
         let gateway = Some(Ipv4Addr::new(192, 168, 0, 1));
         assert_eq!(options.address, Address::Static { ip, prefix_len: 16, gateway });
-        assert_eq!((options.poll_us, options.host_port), (0, Some(7777)));
+        assert_eq!((options.poll_us(1), options.host_port), (0, Some(7777)));
         assert_eq!(
             options.engine,
             [("maxmemory", "64mb"), ("requirepass", "a b"), ("user", "ann on >pw ~*"), ("user", "default off")]
@@ -153,6 +155,7 @@ mod tests {
         let options = Options::parse("ip=10.0.2 mask=255.0.255.0 poll=x host-port=0 gw=here nonsense");
         let said: Vec<&str> = options.complaints.iter().map(|c| c.split_once(':').expect("a reason").0).collect();
         assert_eq!(said, ["ip=10.0.2", "mask=255.0.255.0", "poll=x", "host-port=0", "gw=here", "nonsense="]);
-        assert_eq!(options.poll_us, 1000);
+        assert_eq!(options.poll_us, None);
+        assert_eq!(Options::parse("poll=70").poll_us(4), 70);
     }
 }

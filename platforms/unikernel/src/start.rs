@@ -68,7 +68,9 @@ pub fn run(machine: &'static Machine) -> ! {
     let engine = Engine::new(server, machine.cpus, budget.total - budget.low_water);
     let config = network_config(&options.address, &budget, machine.cpus);
     let queues = nics.into_iter().map(Link::Queue).collect();
-    let Some((shared, parts)) = share_out(machine.cpus, engine, queues, banner, budget, options.poll_us * 1000) else {
+    let Some((shared, parts)) =
+        share_out(machine.cpus, engine, queues, banner, budget, options.poll_us(machine.cpus) * 1000)
+    else {
         announce!("no memory for {} CPUs", machine.cpus);
         power::exit(ExitStatus::Failure(NO_ENGINE));
     };

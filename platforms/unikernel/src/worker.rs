@@ -1,8 +1,8 @@
 //! The loop of one CPU: frames, its stack, the engine; then a short look for more, then the halt.
 //!
 //! One turn takes what arrived, runs the commands in it and sends the answers, with one doorbell a ring. A CPU that just had
-//! traffic goes on looking for a while (`poll=`), for a halt and its interrupt cost more than a short wait. With several CPUs
-//! only those with a queue pair look: what another CPU has to say comes with its bell.
+//! traffic goes on looking for a while (`poll=`; with several CPUs only where it is asked for, and those with a queue pair),
+//! for a halt and its interrupt cost more than a short wait.
 //!
 //! Only the engine's part of a turn needs others to keep away. Where another CPU has it, what waits for it is kept and the
 //! turn goes on without; the bell rings when it is worth another try.
@@ -143,7 +143,7 @@ impl Worker {
             }
             // Frames that nobody answers (multicast of other protocols, the last acknowledgement) are no traffic of ours.
             let answered = frames > 0 && self.stack.stats().frames_out != sent_before;
-            if self.cpu == 0 && (answered || others > 0) {
+            if (answered || others > 0) && matches!(self.part.link, Link::Queue(_)) {
                 look_until = if self.shared.poll_ns > 0 { clock::now_ns() + self.shared.poll_ns } else { 0 };
             }
             // A connection that ended is told of as soon as the engine can be had.
