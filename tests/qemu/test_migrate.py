@@ -1,6 +1,7 @@
 """MIGRATE, both ways between the server and others: Valkey, redis-server, and peers that misbehave on purpose."""
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -233,6 +234,44 @@ def test_many_keys_and_large_values(server, valkey):
         assert (here.ask("DBSIZE"), there.ask("DBSIZE")) == (b":0\r\n", b":20002\r\n")
         assert there.ask("GET", "key:12345") == b"$9\r\n152399025\r\n"
         assert there.ask("STRLEN", "big") == b":8388608\r\n" and there.ask("LLEN", "long") == b":50000\r\n"
+
+
+def test_counters_on_the_move_lose_nothing(server, valkey):
+    """Four clients count up while keys go back and forth: in the end both servers together have every step."""
+    keys, end = ["counter:%d" % n for n in range(100)], time.monotonic() + 3
+    counted = [0] * 4
+
+    def count(which):
+        choose = random.Random(which)
+        with server.connect(limit_s=60) as connection:
+            while time.monotonic() < end:
+                key = choose.choice(keys)
+                if choose.random() < 0.2:
+                    connection.send(command("MULTI") + command("INCR", key) + command("INCR", key) + command("EXEC"))
+                    replies = [connection.reply() for _ in range(4)]
+                    assert replies[3].startswith(b"*2\r\n:"), replies
+                    counted[which] += 2
+                else:
+                    assert connection.ask("INCR", key).startswith(b":")
+                    counted[which] += 1
+
+    threads = [threading.Thread(target=count, args=(which,)) for which in range(4)]
+    for thread in threads:
+        thread.start()
+    choose, moved = random.Random(9), 0
+    with server.connect(limit_s=60) as here, valkey.connect() as there:
+        while time.monotonic() < end:
+            some = choose.sample(keys, choose.choice((1, 5, 50)))
+            replies = [migrate(server, valkey.port, "", "KEYS", *some)]
+            some = choose.sample(keys, choose.choice((1, 5, 50)))
+            replies.append(there.ask("MIGRATE", server.host, server.port, "", 0, TIMEOUT_MS, "KEYS", *some))
+            assert all(r in (b"+OK\r\n", b"+NOKEY\r\n") or b"BUSYKEY" in r for r in replies), replies
+            moved += len(replies)
+        for thread in threads:
+            thread.join()
+        values = [connection.ask("GET", key) for connection in (here, there) for key in keys]
+        total = sum(int(value.split(b"\r\n")[1]) for value in values if value != b"$-1\r\n")
+        assert moved > 4 and total == sum(counted)
 
 
 WRITING = b"-IOERR error or timeout writing to target instance\r\n"
