@@ -12,6 +12,8 @@ pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 
+/// Without selective acknowledgements.
+pub const PLAIN_SYN_OPTIONS: &[u8] = &[2, 4, 5, 0xb4, 1, 3, 3, 7];
 pub const SYN_OPTIONS: &[u8] = &[2, 4, 5, 0xb4, 4, 2, 1, 3, 3, 7, 1, 1];
 
 /// A TCP segment without its addresses.
@@ -161,15 +163,17 @@ pub struct Peer {
     pub seq: u32,
     pub ack: u32,
     pub window: u16,
+    /// What its SYN says.
+    pub syn_options: &'static [u8],
 }
 
 impl Peer {
     pub fn new(addr: [u8; 4], port: u16) -> Self {
-        Self { addr, port, seq: 1000 + u32::from(port) * 7919, ack: 0, window: 512 }
+        Self { addr, port, seq: 1000 + u32::from(port) * 7919, ack: 0, window: 512, syn_options: SYN_OPTIONS }
     }
 
     pub fn seg(&self, flags: u8, payload: &[u8]) -> Seg {
-        let options = if flags & SYN != 0 { SYN_OPTIONS.to_vec() } else { vec![] };
+        let options = if flags & SYN != 0 { self.syn_options.to_vec() } else { vec![] };
         let ack = if flags & ACK != 0 { self.ack } else { 0 };
         Seg {
             src: self.port,
