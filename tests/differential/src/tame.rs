@@ -183,7 +183,7 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
         // A whole iteration in one reply, so that its cursor is 0 on both sides.
         "scan" | "sscan" | "hscan" | "zscan" => {
             let cursor = words.get_mut(if name == "scan" { 1 } else { 2 });
-            let cursor = cursor.filter(|word| [Some(&b'-'), Some(&b' ')].contains(&word.first()));
+            let cursor = cursor.filter(|word| !word.iter().all(u8::is_ascii_digit));
             // Valkey refuses other cursors than Redis, before a key is missed.
             if let Some(cursor) = cursor.filter(|_| world.patient && !world.old) {
                 *cursor = b"0".to_vec();
