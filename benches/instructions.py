@@ -147,6 +147,8 @@ def measure(machine_class, rounds, namespace, wanted):
                 add(IDLE, guest.idle())
             if LOCKSTEP in rows:
                 rows[LOCKSTEP] += [lockstep.instructions(guest.count, 4000 + n) for n in range(rounds)]
+            # What GET asks for has to be there.
+            guest.requests("set", 1, 1000)
             rounds_of(REQUESTS, guest)
             if PUSHED in rows:
                 test, pipeline, requests, _ = REQUESTS["LRANGE_600"]
