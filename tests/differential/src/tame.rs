@@ -188,14 +188,6 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
             if let Some(cursor) = cursor.filter(|_| world.patient && !world.old) {
                 *cursor = b"0".to_vec();
             }
-            // Valkey leaves expired keys of other types alone, which events tell.
-            if name == "scan"
-                && world.patient
-                && !world.old
-                && let Some(at) = words.iter().position(|word| word.eq_ignore_ascii_case(b"TYPE"))
-            {
-                words.truncate(at);
-            }
             words.extend([b"COUNT".to_vec(), b"10000".to_vec()]);
         }
         // A fourth word is no option in 7.0, whose refusal of it would end a transaction.
@@ -224,6 +216,10 @@ pub fn tame(name: &str, words: &mut Command, draw: &mut Draw, world: &World) -> 
         *offset = b"3".to_vec();
     }
     let mut commands = vec![words.clone()];
+    // Valkey leaves expired keys of other types alone, which events tell: a look at all keys goes before.
+    if name == "scan" && world.patient && !world.old {
+        commands.insert(0, ["SCAN", "0", "COUNT", "10000"].map(|word| word.as_bytes().to_vec()).to_vec());
+    }
     if passes(name, words) {
         commands.push(PASS.split(' ').map(|word| word.as_bytes().to_vec()).collect());
     }
