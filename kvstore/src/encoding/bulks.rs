@@ -9,8 +9,9 @@ pub const SHORT_ROOM: usize = 128;
 pub const WINDOW_ROOM: usize = 2 * IN + OUT_BEYOND;
 
 /// Tiny strings, of up to eight bytes, are copied window by window: entries out of arrays and bulk strings into arrays twice
-/// as long, powers of two, so that a mask takes the place of each check. So many bytes of entries;
-const IN: usize = 512;
+/// as long, powers of two, so that a mask takes the place of each check. So many bytes of entries (a mask of eight bits comes
+/// for free with some loads);
+const IN: usize = 256;
 /// so many near the end;
 const FEW_IN: usize = 64;
 /// and what is read and written beyond the last entry that begins in a window: they are copied in a block of eight bytes,

@@ -6,8 +6,7 @@
 //! left alone, as if it had not been looked at.
 
 use super::Server;
-use crate::command::Express;
-use crate::commands::table::ExpressEntry;
+use crate::command::{Command, Express};
 use crate::core::Core;
 use crate::keyspace::Found;
 use crate::reply::Reply;
@@ -34,18 +33,17 @@ impl Server {
         let roomy = &mut self.roomy;
         let mut keys = self.keyspace.keys(client.db);
         keys.touch = !client.no_touch;
-        let mut present: Option<ExpressEntry> = None;
+        let mut present = None;
         let mut times = 0;
         while let Some((entry, n, arguments)) = core.index.find_express(rest) {
             let Some((key, mut behind)) = short_text(arguments) else { break };
-            if present.is_none_or(|present| present.number != entry.number) {
-                let entry = *entry;
+            let (number, command, express) = (entry.number, entry.command, entry.express);
+            if present.is_none_or(|(present, _)| present != number) {
                 count(core, client, present, times);
-                core.enter_run(entry.number);
-                (present, times) = (Some(entry), 0);
+                core.enter_run(number);
+                (present, times) = (Some((number, command)), 0);
             }
-            let Some(present) = present else { break };
-            match present.express {
+            match express {
                 Express::Get => match keys.read_bytes(key) {
                     Found::Bytes(bytes) => reply.bulk(bytes),
                     Found::Nothing => reply.null(),
@@ -107,15 +105,15 @@ impl<'a> Pairs<'a> {
 }
 
 /// Counts requests that were carried out.
-fn count(core: &mut Core, client: &mut Client, entry: Option<ExpressEntry>, times: u32) {
-    let (Some(entry), 1..) = (entry, times) else { return };
+fn count(core: &mut Core, client: &mut Client, what: Option<(usize, &'static Command)>, times: u32) {
+    let (Some((number, command)), 1..) = (what, times) else { return };
     core.count_run(times);
     core.stats.processed += u64::from(times);
-    if let Some(s) = core.stats.commands.get_mut(entry.number) {
+    if let Some(s) = core.stats.commands.get_mut(number) {
         s.calls += u64::from(times);
     }
     client.commands += u64::from(times);
-    client.last_command = Some(entry.command);
+    client.last_command = Some(command);
 }
 
 #[cfg(test)]
