@@ -185,8 +185,8 @@ def gate(row, median, floor):
     if floor is None:
         return "has no floor yet: UPDATE=1 writes it"
     allowed = floor * (1 + (EXACT_TOLERANCE if row == LOCKSTEP else TOLERANCE)) + SLACK.get(row, 0)
-    return None if median <= allowed else "%s is above the floor of %s by %.1f %%" % (
-        shown(median), shown(floor), 100 * (median / floor - 1))
+    return None if median <= allowed else "%s is above the floor of %s by %s" % (
+        shown(median), shown(floor), "%.1f %%" % (100 * (median / floor - 1)) if floor else shown(median))
 
 
 def table(machine_class, rows, floors):

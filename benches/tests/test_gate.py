@@ -17,6 +17,7 @@ def test_tolerances():
     assert "by 15.1 %" in instructions.gate(GET, 1151, 1000)
     assert "by 2.1 %" in instructions.gate(ROW, 1021, 1000)
     assert instructions.gate(instructions.IDLE, 4900, 0) is None and instructions.gate(instructions.IDLE, 9000, 1000)
+    assert "by 6,000" in instructions.gate(instructions.IDLE, 6000, 0)
     assert "no floor" in instructions.gate(GET, 1, None)
 
 
