@@ -420,6 +420,7 @@ fn scan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let mut n = 0;
     let reply = &mut ctx.reply;
     let mut expired: Vec<Box<[u8]>> = Vec::new();
+    let mut hits = 0;
     let next = ctx.keys.db().table.scan(cursor, options.count, |item| {
         if !options.wants(item.key()) {
             return;
@@ -429,12 +430,25 @@ fn scan(ctx: &mut Ctx<'_>) -> Result<(), Error> {
             if expired.try_reserve(1).is_ok() {
                 expired.push(item.key().into());
             }
-        } else if options.type_name.is_none_or(|t| t.eq_ignore_ascii_case(item.type_of().name().as_bytes())) {
+            return;
+        }
+        hits += 1;
+        if options.type_name.is_none_or(|t| t.eq_ignore_ascii_case(item.type_of().name().as_bytes())) {
             reply.bulk(item.key());
             n += 1;
         }
     });
-    expired.iter().for_each(|key| ctx.keys.expire(key));
+    for key in &expired {
+        ctx.keys.expire(key);
+        // To tell its type a key is read.
+        if options.type_name.is_some() {
+            ctx.keys.space.stats.misses += 1;
+            ctx.notify(event::KEY_MISS, "keymiss", key);
+        }
+    }
+    if options.type_name.is_some() {
+        ctx.keys.space.stats.hits += hits;
+    }
     let digits = format!("{next}");
     ctx.reply.out.insert(at, format!("*2\r\n${}\r\n{digits}\r\n*{n}\r\n", digits.len()).as_bytes());
     Ok(())
