@@ -209,7 +209,7 @@ impl Stack {
         now_us: u64,
         mut elsewhere: impl FnMut(&[u8], bool) -> bool,
     ) -> usize {
-        self.unblock(nic);
+        self.unblock(nic, now_us);
         let mut frames_in = 0;
         while frames_in < self.config.frames_per_turn {
             let Some(mut frame) = nic.receive() else { break };
@@ -246,7 +246,11 @@ impl Stack {
     pub fn egress<N: Nic>(&mut self, nic: &mut N, now_us: u64) {
         let mut sending = core::mem::take(&mut self.sending);
         for slot in sending.drain(..) {
-            self.send(nic, now_us, slot);
+            if nic.can_transmit() {
+                self.send(nic, now_us, slot);
+            } else {
+                self.wait_for_room(slot);
+            }
         }
         self.sending = sending;
         self.expire(nic, now_us);

@@ -331,20 +331,32 @@ impl Stack {
         true
     }
 
-    /// Has the connections that found the send ring full try again.
-    pub(super) fn unblock<N: Nic>(&mut self, nic: &mut N) {
-        if self.blocked.is_empty() || !nic.can_transmit() {
-            return;
-        }
-        for slot in self.blocked.drain(..) {
-            let waiting = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut());
-            if let Some(conn) = waiting
-                && core::mem::take(&mut conn.blocked)
-                && !conn.sending
+    /// Has the connections that found the send ring full try again, in their order, until it is full once more.
+    pub(super) fn unblock<N: Nic>(&mut self, nic: &mut N, now_us: u64) {
+        let mut tried = 0;
+        while tried < self.blocked.len() && nic.can_transmit() {
+            let slot = self.blocked[tried];
+            tried += 1;
+            // One that was told so since goes when its turn to send comes.
+            let waits = |conn: &mut Box<Conn>| core::mem::take(&mut conn.blocked) && !conn.sending;
+            if self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()).is_some_and(waits)
+                && let Some(conn) = self.take(slot)
             {
-                conn.sending = true;
-                self.sending.push(slot);
+                self.finish_turn(nic, now_us, slot, conn, false);
             }
+        }
+        self.blocked.drain(..tried);
+    }
+
+    /// Has the connection wait for room in the send ring without an attempt to send, which would cost as much as one that
+    /// succeeds.
+    pub(super) fn wait_for_room(&mut self, slot: u32) {
+        let Some(conn) = self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()) else { return };
+        conn.sending = false;
+        if !conn.blocked {
+            conn.blocked = true;
+            self.blocked.push(slot);
+            self.stats.ring_full += 1;
         }
     }
 
