@@ -92,4 +92,4 @@ def test_sixteen_hundred_busy_clients(request, namespace, tmp_path, arch):
         # A rate of 0.8 of that of 50.
         assert many[0] < few[0] / 0.8
         # No frame was lost on the way, or its client would have waited for a retransmission after a second or more.
-        assert many[1] < 8 * many[2] + 500_000
+        assert many[1] < 8 * many[2] + 1_000_000
