@@ -166,6 +166,11 @@ impl Rows {
 
     fn sort(&mut self, options: &Options<'_>) {
         let mut rows = core::mem::take(&mut self.rows);
+        // For an answer, texts are compared as the C library's strings are, which end at a zero byte.
+        let text = |piece: Piece| match self.text(piece) {
+            whole if options.store.is_some() => whole,
+            whole => whole.split(|b| *b == 0).next().unwrap_or(&[]),
+        };
         // Stable, and never a panic: scores are not NaN.
         rows.sort_by(|a, b| {
             let order = match (a.weight, b.weight) {
@@ -173,7 +178,7 @@ impl Rows {
                     let order = x.partial_cmp(&y).unwrap_or(Ordering::Equal);
                     order.then_with(|| self.text(a.element).cmp(self.text(b.element)))
                 }
-                (Weight::Text(x), Weight::Text(y)) => x.map(|p| self.text(p)).cmp(&y.map(|p| self.text(p))),
+                (Weight::Text(x), Weight::Text(y)) => x.map(text).cmp(&y.map(text)),
                 _ => Ordering::Equal,
             };
             if options.descending { order.reverse() } else { order }
