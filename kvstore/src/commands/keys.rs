@@ -556,7 +556,7 @@ fn copy(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn object_encoding(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    match ctx.keys.peek(ctx.args.get(2)) {
+    match ctx.keys.inspect(ctx.args.get(2)) {
         Some(item) => ctx.reply.bulk(item.encoding().as_bytes()),
         None => ctx.reply.null(),
     }
@@ -571,7 +571,7 @@ pub(super) fn refcount(config: &Config, item: &Item) -> i32 {
 }
 
 fn object_refcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    match ctx.keys.peek(ctx.args.get(2)) {
+    match ctx.keys.inspect(ctx.args.get(2)) {
         Some(item) => ctx.reply.int(refcount(&ctx.core.config, item).into()),
         None => ctx.reply.null(),
     }
@@ -579,7 +579,7 @@ fn object_refcount(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn object_idletime(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let bits = ctx.keys.peek(ctx.args.get(2)).map(Item::clock);
+    let bits = ctx.keys.inspect(ctx.args.get(2)).map(Item::clock);
     let access = &ctx.keys.space.access;
     match bits {
         None => ctx.reply.null(),
@@ -594,7 +594,7 @@ fn object_idletime(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 }
 
 fn object_freq(ctx: &mut Ctx<'_>) -> Result<(), Error> {
-    let bits = ctx.keys.peek(ctx.args.get(2)).map(Item::clock);
+    let bits = ctx.keys.inspect(ctx.args.get(2)).map(Item::clock);
     let access = &ctx.keys.space.access;
     match bits {
         None => ctx.reply.null(),

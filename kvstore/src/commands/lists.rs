@@ -754,6 +754,8 @@ pub(super) fn move_element(ctx: &mut Ctx<'_>, from: End, to: End) -> Result<bool
         ctx.keys.use_again();
     }
     ctx.keys.list_mut(destination)?;
+    // That was their use; where the source lies may change when the destination is made.
+    ctx.keys.touch = false;
     let Some(list) = ctx.keys.list_mut(source)? else { return Ok(false) };
     let Some(element) = list.peek(from) else { return Ok(false) };
     let element = element.try_to_vec()?;

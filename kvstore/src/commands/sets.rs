@@ -207,9 +207,14 @@ fn srem(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 fn smove(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (source, destination, member) = (ctx.arg(1), ctx.arg(2), ctx.arg(3));
     let limits = ctx.set_limits();
+    // Both are looked up, whatever they are, and that is their use.
+    ctx.keys.find_for_use(source);
+    if source == destination {
+        ctx.keys.use_again();
+    }
+    ctx.keys.find_for_use(destination);
+    ctx.keys.touch = false;
     let Some(set) = ctx.keys.set_mut(source)? else {
-        // It is looked up all the same.
-        ctx.keys.find_for_use(destination);
         ctx.reply.int(0);
         return Ok(());
     };
@@ -303,6 +308,8 @@ fn spop_count(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let len = set.view().len();
     if count >= len {
         reply_members(&mut ctx.reply, set.view());
+        // All of it is a union of one set, which reads it.
+        ctx.keys.space.stats.hits += 1;
         ctx.keys.notify(event::SET, "spop", key);
         ctx.keys.remove(key);
         ctx.keys.notify(event::GENERIC, "del", key);

@@ -231,6 +231,16 @@ impl<'a> Keys<'a> {
         if found { self.peek(key) } else { None }
     }
 
+    /// Looks at a key and counts a hit or a miss, without moving its access clock or telling anybody that it is missing.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<&Item> {
+        let found = self.find(key);
+        match found {
+            Some(_) => self.space.stats.hits += 1,
+            None => self.space.stats.misses += 1,
+        }
+        self.db().table.at(found?)
+    }
+
     /// Finds a key and moves its access clock, without counting a hit or a miss: what a write does first.
     #[inline]
     pub fn find_for_use(&mut self, key: &[u8]) -> Option<Pos> {

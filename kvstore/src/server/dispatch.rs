@@ -72,7 +72,13 @@ impl Server {
         }
         let verdict = match find(&self.core, args) {
             Ok(entry) => self.check(client, entry, args).map(|v| (v, entry)),
-            Err(e) => Err(e),
+            Err(e) => {
+                // It is known, and only the number of arguments is wrong.
+                if let Some(entry) = lookup(&self.core, args) {
+                    self.count_rejected(entry);
+                }
+                Err(e)
+            }
         };
         // What was evicted to make room is said first.
         if !client.pushes.is_empty() {

@@ -154,9 +154,11 @@ fn wait_until(ctx: &Ctx<'_>, index: usize) -> Result<Option<u64>, Error> {
 
 /// The IDs behind which is read; the greatest ID stands for `>`.
 fn ids(ctx: &mut Ctx<'_>, options: &Options, grouped: bool) -> Result<Vec<StreamId>, Error> {
-    let mut ids = Vec::with_capacity(options.len);
+    let mut ids = Vec::new();
+    ids.try_reserve_exact(options.len)?;
     for key_at in options.keys..options.keys + options.len {
         let (key, text) = (ctx.arg(key_at), ctx.arg(key_at + options.len));
+        ctx.keys.use_again();
         let stream = ctx.keys.stream(key)?;
         if grouped && text == b">" && !options.noack {
             // Whatever is delivered becomes pending: more small allocations than the heap's reserve may stand for.
@@ -201,6 +203,7 @@ fn read(ctx: &mut Ctx<'_>, grouped: bool) -> Result<(), Error> {
     let mut served = 0;
     for (i, id) in ids.iter().enumerate() {
         let at = options.keys + i;
+        ctx.keys.use_again();
         let done = match options.group {
             Some(group) => serve_group(ctx, &options, at, group, *id)?,
             None => serve(ctx, &options, at, *id)?,
@@ -277,6 +280,10 @@ fn serve_group(
     let now = ctx.keys.now_ms();
     let new = behind == StreamId::MAX;
     let describe = ctx.keys.space.effects_wanted;
+    // Looking whether the group is there was one read of the key, this is another.
+    if ctx.keys.stream(key)?.is_none() {
+        return Ok(false);
+    }
     let Some(stream) = ctx.keys.stream_mut(key)? else { return Ok(false) };
     let Stream { log, groups } = &mut **stream;
     let Some(group) = groups.get_mut(group_name) else { return Ok(false) };

@@ -234,6 +234,8 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, end: End) -> Result<(), Error> {
     let until = ctx.timeout(last)?;
     match candidate(ctx, 1, last - 1)? {
         Some(key) => {
+            // Found by one look, popped from by another.
+            ctx.keys.use_again();
             pop(ctx, key, end, 1, Shape::WithKey)?;
             ctx.effect(&[end.event().as_bytes(), key]);
             Ok(())
@@ -273,6 +275,9 @@ fn pop_many(ctx: &mut Ctx<'_>, count_at: usize, wait: bool) -> Result<(), Error>
     let until = if wait { ctx.timeout(1)? } else { None };
     match candidate(ctx, first, keys)? {
         Some(key) => {
+            if wait {
+                ctx.keys.use_again();
+            }
             let n = count.min(ctx.keys.zset_mut(key)?.map_or(0, |set| set.view().len()));
             pop(ctx, key, end, count, Shape::KeyAndPairs)?;
             ctx.effect(&[end.event().as_bytes(), key, format_u64(&mut [0; I64_CHARS], n as u64)]);
