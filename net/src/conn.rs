@@ -22,7 +22,7 @@ use crate::device::{Capture, Link, Port};
 use crate::flow::FlowKey;
 use crate::train::Train;
 use crate::wire::{
-    ACK, ETHERNET_LEN, HEADERS_LEN, Outbound, SYN, Sacked, Segment, SynOptions, TCP_AT, TCP_LEN, before,
+    ACK, ETHERNET_LEN, FIN, HEADERS_LEN, Outbound, SYN, Sacked, Segment, SynOptions, TCP_AT, TCP_LEN, before,
 };
 
 /// smoltcp's clock for TCP runs this many times faster than the real one, which scales its fixed times: the shortest
@@ -49,6 +49,8 @@ pub(crate) struct Host {
     pub(crate) iface: Interface,
     pub(crate) addr: [u8; 4],
     pub(crate) mtu: u16,
+    /// Where input that wraps around the end of a receive buffer is put together.
+    pub(crate) joined: Vec<u8>,
     ack_delay: Duration,
     pub(crate) keep_alive_us: u64,
     pub(crate) give_up_us: u64,
@@ -66,6 +68,7 @@ impl Host {
             iface,
             addr: [0; 4],
             mtu,
+            joined: alloc::vec![0; config.initial_receive_buffer],
             ack_delay: scaled_duration(config.ack_delay_us),
             keep_alive_us: config.keep_alive_us,
             give_up_us: config.give_up_us,
@@ -154,6 +157,10 @@ pub(crate) struct Conn {
     nagle: bool,
     /// The service will close it and reads no more.
     pub(crate) finishing: bool,
+    /// We have closed it, or broken it off.
+    leaving: bool,
+    /// The peer has sent a FIN, perhaps with something missing before it.
+    fin_seen: bool,
     /// The service is done with it: when to look whether the peer still takes what is left for it, and what it had
     /// acknowledged at the last look.
     pub(crate) linger_until_us: u64,
@@ -220,6 +227,8 @@ impl Conn {
             congested: false,
             nagle: false,
             finishing: false,
+            leaving: false,
+            fin_seen: false,
             linger_until_us: u64::MAX,
             linger_una: 0,
         };
@@ -263,9 +272,10 @@ impl Conn {
     }
 
     /// Whether the peer's FIN has been received.
+    #[inline]
     pub(crate) fn peer_finished(&self) -> bool {
         use tcp::State::*;
-        matches!(self.state(), CloseWait | LastAck | Closing | TimeWait)
+        self.fin_seen && matches!(self.state(), CloseWait | LastAck | Closing | TimeWait)
     }
 
     /// Whether our FIN has been queued.
@@ -320,6 +330,7 @@ impl Conn {
         }
         self.link.peer_mac = segment.peer_mac;
         self.heard_at_us = now_us;
+        self.fin_seen |= segment.flags & FIN != 0;
         let sacked = if !self.options.sack_permitted {
             self.count_duplicate(host, segment)
         } else if segment.payload_len == 0 && (segment.options_len > 0 || self.recovery.is_some()) {
@@ -385,16 +396,29 @@ impl Conn {
     }
 
     /// Hands received bytes to `take`, which returns how many it took, until it takes fewer than it was given. Returns
-    /// how many were taken.
-    pub(crate) fn read(&mut self, mut take: impl FnMut(&[u8]) -> usize) -> usize {
+    /// how many were taken. Where they wrap around the end of the receive buffer and `joined` has room they are copied, for
+    /// two halves of a request cost the service more.
+    pub(crate) fn read(&mut self, joined: &mut [u8], mut take: impl FnMut(&[u8]) -> usize) -> usize {
         let mut total = 0;
         loop {
             let socket = self.socket();
+            let waiting = socket.recv_queue();
             let taken = socket.recv(|bytes| {
+                if bytes.len() < waiting && waiting <= joined.len() {
+                    return (0, None);
+                }
                 let n = if bytes.is_empty() { 0 } else { take(bytes).min(bytes.len()) };
-                (n, (n, n < bytes.len()))
+                (n, Some((n, n < bytes.len())))
             });
-            let Ok((n, short)) = taken else { break };
+            let Ok(taken) = taken else { break };
+            let (n, short) = match (taken, joined.get_mut(..waiting)) {
+                (Some(taken), _) => taken,
+                (None, Some(joined)) => {
+                    let n = read_joined(socket, joined, &mut take);
+                    (n, n < waiting)
+                }
+                (None, None) => break,
+            };
             total += n;
             if short || !socket.can_recv() {
                 break;
@@ -407,27 +431,35 @@ impl Conn {
     }
 
     /// Puts bytes into the send buffer; returns how many fitted without a break. There may be room for more.
+    #[inline]
     pub(crate) fn enqueue(&mut self, host: &Host, bytes: &[u8]) -> usize {
-        let give_up = scaled_duration(host.give_up_us);
-        let socket = self.socket();
-        if socket.send_queue() == 0 {
-            socket.set_timeout(Some(give_up));
-        }
-        let put = socket.send(|room| {
-            let n = room.len().min(bytes.len());
-            room[..n].copy_from_slice(&bytes[..n]);
-            (n, n)
-        });
-        let n = put.unwrap_or(0);
-        if n > 0 {
-            self.snd_end = self.snd_end.wrapping_add(n as u32);
-            self.need_egress = true;
-        }
+        let n = put(self.socket(), host, bytes);
+        self.note_queued(n);
         n
+    }
+
+    /// The same if there is room for all of them. `None`: there is not, and nothing was done.
+    #[inline]
+    pub(crate) fn enqueue_all(&mut self, host: &Host, bytes: &[u8]) -> Option<usize> {
+        let capacity = self.tx_capacity;
+        let socket = self.socket();
+        if socket.send_queue() + bytes.len() > capacity {
+            return None;
+        }
+        let n = put(socket, host, bytes);
+        self.note_queued(n);
+        Some(n)
+    }
+
+    #[inline]
+    fn note_queued(&mut self, n: usize) {
+        self.snd_end = self.snd_end.wrapping_add(n as u32);
+        self.need_egress |= n > 0;
     }
 
     /// Queues our FIN behind what is in the send buffer.
     pub(crate) fn close(&mut self, host: &Host, now_us: u64) {
+        self.leaving = true;
         let give_up = scaled_duration(host.give_up_us);
         let socket = self.socket();
         socket.set_timeout(Some(give_up));
@@ -461,6 +493,7 @@ impl Conn {
 
     /// Ends the connection with a RST.
     pub(crate) fn abort(&mut self) {
+        self.leaving = true;
         self.socket().abort();
         self.need_egress = true;
     }
@@ -512,7 +545,7 @@ impl Conn {
             }
             // Once everything queued has gone out there is no point in asking smoltcp again, nor after a segment that
             // took no sequence number.
-            let rest = self.link.snd_nxt != self.snd_end || self.link.rewound || self.closing();
+            let rest = self.link.snd_nxt != self.snd_end || self.link.rewound || self.leaving;
             let moved = (self.link.snd_nxt, self.link.retransmits) != (before.1, before.2);
             if self.link.sent != before.0 {
                 self.owes_ack = false;
@@ -627,6 +660,38 @@ impl Conn {
         let mut capture = Capture { rx: Some(&packet[..len]), seq: 0, end: 0, mtu: host.mtu };
         host.iface.poll_ingress_single(scaled(now_us), &mut capture, &mut self.sockets);
     }
+}
+
+/// Puts bytes into a send buffer, as many as fit without a break. The peer's time to acknowledge begins with the first.
+#[inline(always)]
+fn put(socket: &mut tcp::Socket<'_>, host: &Host, bytes: &[u8]) -> usize {
+    if socket.send_queue() == 0 {
+        socket.set_timeout(Some(scaled_duration(host.give_up_us)));
+    }
+    let put = socket.send(|room| {
+        let n = room.len().min(bytes.len());
+        room[..n].copy_from_slice(&bytes[..n]);
+        (n, n)
+    });
+    put.unwrap_or(0)
+}
+
+/// Hands all that `socket` received, as many bytes as `joined` has, to `take` in one piece; returns how many it took.
+// Out of line it would need what `take` captures in memory, also where nothing wraps around.
+#[inline(always)]
+fn read_joined(socket: &mut tcp::Socket<'_>, joined: &mut [u8], take: &mut impl FnMut(&[u8]) -> usize) -> usize {
+    // Fails only where nothing can be received, which was asked before.
+    let len = socket.peek_slice(joined).unwrap_or(0);
+    let taken = take(&joined[..len]).min(len);
+    let mut left = taken;
+    while left > 0 {
+        let piece = socket.recv(|bytes| (bytes.len().min(left), bytes.len().min(left)));
+        match piece {
+            Ok(n) if n > 0 => left -= n,
+            _ => break,
+        }
+    }
+    taken - left
 }
 
 /// A made-up segment of the peer.

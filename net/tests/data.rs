@@ -39,6 +39,33 @@ fn a_pipeline_is_answered_in_full_segments_and_one_flush() {
 }
 
 #[test]
+fn what_wraps_around_the_receive_buffer_comes_in_one_piece() {
+    let mut bench = Bench::new(config());
+    let mut p = opened(&mut bench);
+    let size = config().initial_receive_buffer;
+    for round in 0..50_usize {
+        let bytes: Vec<u8> = (0..331).map(|i| (round * 7 + i) as u8).collect();
+        // Now and then only a part is taken, which ends before, at or behind the buffer's end.
+        let take = 31 * (round % 11);
+        bench.service.take = (take > 0).then_some(take);
+        p.send(&mut bench, ACK | PSH, &bytes);
+        let mut echoed: Vec<u8> = p.hear(bench.poll()).iter().flat_map(|seg| seg.payload.clone()).collect();
+        let (id, conn) = only(&mut bench);
+        assert_eq!(conn.pieces, round * 2 + 1);
+        if take > 0 {
+            assert_eq!(echoed, bytes[..take]);
+            bench.service.take = None;
+            bench.service.ready.push(id);
+            echoed.extend(p.hear(bench.poll()).iter().flat_map(|seg| seg.payload.clone()));
+        } else {
+            conn.pieces += 1;
+        }
+        assert_eq!(echoed, bytes);
+    }
+    assert!(only(&mut bench).1.received > 4 * size);
+}
+
+#[test]
 fn checksums_that_the_device_does_are_left_to_it() {
     let damaged = |p: &mut Peer, payload: &[u8]| {
         let mut frame = p.seg(ACK | PSH, payload).frame(p.addr);

@@ -351,7 +351,7 @@ impl<T> Record<T> {
         // SAFETY: a block of this kind has the length of its bytes there, initialised and aligned.
         let old = unsafe { slot.read() } as usize;
         let end = key_at + key_len;
-        if (end + old).div_ceil(ALIGN) != (end + bytes.len()).div_ceil(ALIGN) {
+        if old != bytes.len() && (end + old).div_ceil(ALIGN) != (end + bytes.len()).div_ceil(ALIGN) {
             return false;
         }
         // SAFETY: the block's size is the same with `bytes` in place of what is there, so they fit; `bytes` cannot lie in

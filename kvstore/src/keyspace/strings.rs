@@ -1,6 +1,7 @@
 //! String values in the keyspace.
 
-use super::{Keys, Keyspace};
+use super::access::Access;
+use super::{Db, Keys, Keyspace};
 use crate::error::Error;
 use crate::session::output::Shared;
 use crate::table::Pos;
@@ -45,17 +46,18 @@ impl Keys<'_> {
     /// that is repeated.
     #[inline(always)]
     pub fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
-        // What may become an integer, or is stored elsewhere, is left to others.
-        if value.len() > INLINE_MAX || matches!(value.first(), Some(b'0'..=b'9' | b'-')) {
-            return false;
-        }
+        let touch = self.touch && self.used == [None; 2];
         let Keyspace { dbs, access, .. } = &mut *self.space;
-        let Some(item) = dbs.get_mut(self.db).and_then(|db| db.table.get_mut(key)) else { return false };
-        let fresh = item.is_fresh(access.fresh());
-        if (!fresh && item.deadline().is_some()) || !item.overwrite(Type::String as u8, value) {
-            return false;
-        }
-        fresh || access.touch_lasting(item, self.touch && self.used == [None; 2])
+        dbs.get_mut(self.db).is_some_and(|db| overwrite_in(db, access, touch, key, value))
+    }
+
+    /// The same for many, in their order, up to the first that cannot be put over another; true if all could.
+    #[inline(never)]
+    pub fn overwrite_all<'p>(&mut self, mut pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> bool {
+        let touch = self.touch && self.used == [None; 2];
+        let Keyspace { dbs, access, .. } = &mut *self.space;
+        let Some(db) = dbs.get_mut(self.db) else { return false };
+        pairs.all(|(key, value)| overwrite_in(db, access, touch, key, value))
     }
 
     /// Puts a string at a key, whatever was there. Its deadline is cleared unless `keep_deadline`. Says nothing to anybody.
@@ -227,6 +229,21 @@ impl Keys<'_> {
         copy.set_deadline(item.deadline())?;
         Ok(Some(copy))
     }
+}
+
+/// What [`Keys::overwrite`] does in a database. `touch`: whether it counts as a use of the key.
+#[inline(always)]
+fn overwrite_in(db: &mut Db, access: &mut Access, touch: bool, key: &[u8], value: &[u8]) -> bool {
+    // What may become an integer, or is stored elsewhere, is left to others.
+    if value.len() > INLINE_MAX || matches!(value.first(), Some(b'0'..=b'9' | b'-')) {
+        return false;
+    }
+    let Some(item) = db.table.get_mut(key) else { return false };
+    let fresh = item.is_fresh(access.fresh());
+    if (!fresh && item.deadline().is_some()) || !item.overwrite(Type::String as u8, value) {
+        return false;
+    }
+    fresh || access.touch_lasting(item, touch)
 }
 
 /// A copy to be kept.

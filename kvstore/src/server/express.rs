@@ -8,24 +8,22 @@
 use super::Server;
 use crate::command::{Command, Express};
 use crate::core::Core;
-use crate::keyspace::Found;
+use crate::keyspace::{Found, Keys};
 use crate::reply::Reply;
-use crate::session::parser::short_text;
+use crate::session::parser::{short_bulk, short_text};
 use crate::session::{Client, Session};
+use core::ops::Range;
 
 impl Server {
-    /// Carries out the requests that `bytes` holds from the parser's cursor on, up to the first that must go another way, and
-    /// moves the cursor behind them. The session and its server are plain ([`Server::is_plain`]).
+    /// Carries out the requests that `bytes` holds, up to the first that must go another way; returns how many bytes they took.
+    /// The session and its server are plain ([`Server::is_plain`]), and the session is between two commands.
     #[inline]
-    pub(super) fn go_express(&mut self, session: &mut Session, bytes: &[u8]) {
-        let mut rest = bytes.get(session.parser.cursor()..).unwrap_or_default();
-        if !self.core.config.exact_times {
-            rest = self.express_batch(session, rest);
-            session.parser.set_cursor(bytes.len() - rest.len());
-        }
+    pub(super) fn go_express(&mut self, session: &mut Session, bytes: &[u8]) -> usize {
+        if self.core.config.exact_times { 0 } else { bytes.len() - self.express_batch(session, bytes).len() }
     }
 
-    #[inline]
+    // By itself, so that it need not share registers and a frame with what is rarer.
+    #[inline(never)]
     fn express_batch<'a>(&mut self, session: &mut Session, mut rest: &'a [u8]) -> &'a [u8] {
         let Session { client, out, .. } = session;
         let core = &mut self.core;
@@ -60,14 +58,13 @@ impl Server {
                     behind = end;
                 }
                 Express::SetMany => {
-                    let mut pairs = Pairs::default();
-                    let Some((pairs, end)) = pairs.read(n, arguments) else { break };
                     let may_write = keys.is_quiet() && *roomy.get_or_insert_with(|| !core.over_maxmemory());
-                    // Where one cannot be written over, the handler does it all again: that changes nothing.
-                    if !may_write || !pairs.iter().all(|(key, value)| keys.overwrite(key, value)) {
+                    if !may_write || n == 0 || !n.is_multiple_of(2) {
                         break;
                     }
-                    keys.space.dirty += pairs.len() as u64;
+                    // Where one cannot be written over, the handler does it all again: that changes nothing.
+                    let Some(end) = overwrite_many(&mut keys, n / 2, arguments) else { break };
+                    keys.space.dirty += n as u64 / 2;
                     reply.ok();
                     behind = end;
                 }
@@ -80,7 +77,53 @@ impl Server {
     }
 }
 
-/// Most pairs that go the express way.
+/// Puts `n` pairs of strings, which `arguments` begins with, over others; returns what follows them. None: not all are there,
+/// or not all could be put.
+fn overwrite_many<'a>(keys: &mut Keys<'_>, n: usize, arguments: &'a [u8]) -> Option<&'a [u8]> {
+    if let Some((alike, end)) = Alike::find(n, arguments) {
+        return keys.overwrite_all(alike.pairs()).then_some(end);
+    }
+    let mut pairs = Pairs::default();
+    let (pairs, end) = pairs.read(n, arguments)?;
+    keys.overwrite_all(pairs.iter().copied()).then_some(end)
+}
+
+/// Pairs whose keys are of one length, and whose values are: where each begins need not be found out one by one.
+struct Alike<'a> {
+    bytes: &'a [u8],
+    /// Length of a pair, with its headers and line ends.
+    pair: usize,
+    /// Where in a pair the key lies, and the value.
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl<'a> Alike<'a> {
+    /// The `n` pairs that `arguments` begins with, and what follows them, if they are all there and alike.
+    #[inline]
+    fn find(n: usize, arguments: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (header, len, behind) = short_bulk(arguments)?;
+        let key = header..header + len;
+        let value_at = arguments.len() - behind.len();
+        let (header, len, rest) = short_bulk(behind)?;
+        let value = value_at + header..value_at + header + len;
+        let pair = arguments.len() - rest.len();
+        let (bytes, end) = arguments.split_at_checked(n.checked_mul(pair)?)?;
+        let headers = (arguments.first_chunk::<4>(), behind.first_chunk::<4>());
+        let like = |pair: &[u8]| (pair.first_chunk(), pair.get(value_at..).and_then(<[u8]>::first_chunk)) == headers;
+        bytes.chunks_exact(pair).all(like).then_some((Self { bytes, pair, key, value }, end))
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = Pair<'a>> {
+        let (key, value) = (self.key.clone(), self.value.clone());
+        // Both ranges lie in a pair.
+        self.bytes
+            .chunks_exact(self.pair)
+            .map(move |pair| (pair.get(key.clone()).unwrap_or_default(), pair.get(value.clone()).unwrap_or_default()))
+    }
+}
+
+/// Most pairs of different lengths that go the express way.
 const PAIRS: usize = 16;
 
 /// A key and a value.
@@ -91,10 +134,9 @@ type Pair<'a> = (&'a [u8], &'a [u8]);
 struct Pairs<'a>([Pair<'a>; PAIRS]);
 
 impl<'a> Pairs<'a> {
-    /// Finds the pairs that are `n` arguments, and what follows them. None: it is another number, or not all are there.
-    #[inline(always)]
+    /// Finds `n` pairs, and what follows them. None: they are too many, or not all are there.
     fn read(&mut self, n: usize, arguments: &'a [u8]) -> Option<(&[Pair<'a>], &'a [u8])> {
-        let pairs = self.0.get_mut(..n / 2).filter(|_| n.is_multiple_of(2))?;
+        let pairs = self.0.get_mut(..n)?;
         let mut rest = arguments;
         for (key, value) in &mut *pairs {
             (*key, rest) = short_text(rest)?;
@@ -139,13 +181,15 @@ mod tests {
             let value = "v".repeat([0, 1, 3, 8, 9, 10, 20, 99, 200, 5_000][rng.below(10)]);
             let (get, set) = if rng.below(2) == 0 { ("GET", "SET") } else { ("gEt", "set") };
             let other = format!("{}", rng.below(6));
-            bytes.extend(match rng.below(19) {
+            bytes.extend(match rng.below(21) {
                 0..5 => request(&[get, &key]),
                 5..10 => request(&[set, &key, &value]),
                 10 => request(&["INCR", &key]),
                 11 => request(&["SET", &key, "123"]),
                 16 => request(&["MSET", &key, &value, &other, "x", &key, "y"]),
                 17 => request(&[[&["mSEt"][..], &[other.as_str(), "abc"].repeat(rng.below(18))].concat()].concat()),
+                19 => request(&["MSET"]),
+                20 => request(&["MSET", &key, "abc", &other, "abd", &key, "12"]),
                 18 => request(&["MSET", &key, &value, &other]),
                 12 => request(&["PEXPIRE", &key, "100000"]),
                 13 => request(&["DEL", &key]),

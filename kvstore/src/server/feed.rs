@@ -75,8 +75,23 @@ impl Server {
         self.core.clients.put_back(session);
     }
 
+    #[inline]
     fn feed_session(&mut self, session: &mut Session, bytes: &[u8]) -> usize {
         let mut used = 0;
+        let goes_on = session.client.is_stopped() || session.is_inside_command();
+        let express = !goes_on && self.is_plain(session);
+        if express {
+            used = self.go_express(session, bytes);
+            if used == bytes.len() {
+                return used;
+            }
+        }
+        self.feed_anything(session, bytes, used, express)
+    }
+
+    /// Goes on behind the first `used` bytes, which were taken. `tried`: what comes is no express request.
+    #[inline(never)]
+    fn feed_anything(&mut self, session: &mut Session, bytes: &[u8], mut used: usize, mut tried: bool) -> usize {
         loop {
             if session.client.fate != Fate::Open {
                 return bytes.len();
@@ -92,11 +107,11 @@ impl Server {
                 used += session.parser.fill(rest);
                 continue;
             }
-            let input = if session.query.is_empty() && session.parser.is_idle() {
+            let input = if !session.is_inside_command() {
                 if rest.is_empty() {
                     return used;
                 }
-                self.run_in_place(session, rest)
+                self.run_in_place(session, rest, core::mem::take(&mut tried))
             } else {
                 self.run_kept(session, rest)
             };
@@ -120,15 +135,17 @@ impl Server {
         }
     }
 
-    /// Carries out the commands in a slice that begins with one; keeps what is not complete.
-    fn run_in_place(&mut self, session: &mut Session, bytes: &[u8]) -> Input {
+    /// Carries out the commands in a slice that begins with one; keeps what is not complete. `tried`: the first is no express
+    /// request.
+    fn run_in_place(&mut self, session: &mut Session, bytes: &[u8], mut tried: bool) -> Input {
         session.parser.set_cursor(0);
         let mut start = 0;
         let mut plain = self.is_plain(session);
         loop {
-            if plain {
-                self.go_express(session, bytes);
-                start = session.parser.cursor();
+            let rest = bytes.get(start..).unwrap_or_default();
+            if plain && !core::mem::take(&mut tried) && self.core.index.find_express(rest).is_some() {
+                start += self.go_express(session, rest);
+                session.parser.set_cursor(start);
                 if start == bytes.len() {
                     return Input::Used(start);
                 }

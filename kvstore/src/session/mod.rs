@@ -339,6 +339,12 @@ impl Session {
         }
     }
 
+    /// Whether input is kept, or a command was begun that is not complete.
+    #[inline]
+    pub(crate) fn is_inside_command(&self) -> bool {
+        !self.query.is_empty() || !self.parser.is_idle() || self.parser.is_filling()
+    }
+
     /// Notes how much there is to send, before it is sent; what was noted longer ago than `reset_us` is forgotten.
     #[inline]
     pub fn note_reply(&mut self, now_us: u64, reset_us: u64) {

@@ -491,7 +491,7 @@ pub fn short_text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 /// The length of the header of the bulk string at the beginning of `rest`, that of its text, and what follows it; if the header
 /// has one or two digits and all is there.
 #[inline(always)]
-fn short_bulk(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
+pub fn short_bulk(rest: &[u8]) -> Option<(usize, usize, &[u8])> {
     const DOLLAR: u32 = b'$' as u32;
     const CR: u32 = b'\r' as u32;
     let word = u32::from_le_bytes(*rest.first_chunk()?);

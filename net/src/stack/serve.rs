@@ -7,7 +7,7 @@ use smoltcp::socket::tcp::State;
 
 use super::Stack;
 use super::handshake::{TIME_WAIT_US, TimeWait};
-use crate::conn::{Conn, Egress, RTO_FLOOR_US};
+use crate::conn::{Conn, Egress, Host, RTO_FLOOR_US};
 use crate::fifo::Fifo;
 use crate::flow::Flow;
 use crate::service::{ConnId, DialError, Endpoint, Fate, Service};
@@ -113,14 +113,14 @@ impl Stack {
             self.introduce(&mut conn, service, id);
         }
         if conn.served {
-            deliver(&mut conn, service, id);
+            deliver(&mut conn, &mut self.host, service, id);
             if conn.want_receive {
                 self.grow(&mut conn, nic, now_us, 0);
             }
             self.fill(&mut conn, nic, service, now_us, id);
             self.obey(&mut conn, service, now_us, id);
         } else {
-            conn.read(|bytes| bytes.len());
+            conn.read(&mut [], |bytes| bytes.len());
         }
         if !conn.sending {
             conn.sending = true;
@@ -163,18 +163,22 @@ impl Stack {
             if output.is_empty() {
                 return;
             }
-            let unacked = conn.unacked();
-            let needed = unacked + output.len();
-            if needed > conn.tx_capacity && self.may_grow(conn) {
-                if conn.quiescent() {
-                    self.grow(conn, nic, now_us, needed);
-                } else if unacked > 0 {
-                    // Once the peer has acknowledged what is under way the buffer can be exchanged.
-                    conn.output_left = true;
-                    return;
+            let n = match conn.enqueue_all(&self.host, output) {
+                Some(n) => n,
+                None => {
+                    let unacked = conn.unacked();
+                    if self.may_grow(conn) {
+                        if conn.quiescent() {
+                            self.grow(conn, nic, now_us, unacked + output.len());
+                        } else if unacked > 0 {
+                            // Once the peer has acknowledged what is under way the buffer can be exchanged.
+                            conn.output_left = true;
+                            return;
+                        }
+                    }
+                    conn.enqueue(&self.host, output)
                 }
-            }
-            let n = conn.enqueue(&self.host, output);
+            };
             if n == 0 {
                 conn.output_left = true;
                 return;
@@ -200,7 +204,7 @@ impl Stack {
             Fate::Abort => conn.abort(),
         }
         conn.served = false;
-        conn.read(|bytes| bytes.len());
+        conn.read(&mut [], |bytes| bytes.len());
         service.closed(id);
     }
 
@@ -461,9 +465,10 @@ impl Stack {
 }
 
 /// Hands the service what was received.
-fn deliver<S: Service>(conn: &mut Conn, service: &mut S, id: ConnId) {
+#[inline]
+fn deliver<S: Service>(conn: &mut Conn, host: &mut Host, service: &mut S, id: ConnId) {
     let finishing = conn.finishing;
-    let taken = conn.read(|bytes| if finishing { bytes.len() } else { service.received(id, bytes) });
+    let taken = conn.read(&mut host.joined, |bytes| if finishing { bytes.len() } else { service.received(id, bytes) });
     conn.want_receive |= taken >= conn.rx_capacity / 2;
     if !conn.finish_told && conn.peer_finished() && conn.unread() == 0 {
         conn.finish_told = true;

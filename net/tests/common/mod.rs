@@ -25,6 +25,8 @@ pub const PORT: u16 = 5555;
 pub struct EchoConn {
     pub out: VecDeque<u8>,
     pub received: usize,
+    /// In how many pieces it was offered.
+    pub pieces: usize,
     pub peer_finished: bool,
     pub fate: Fate,
     /// Largest amount taken at a time.
@@ -74,6 +76,7 @@ impl Service for Echo {
         let conn = self.conns.get_mut(&conn).expect("known");
         let n = bytes.len().min(take);
         conn.received += n;
+        conn.pieces += 1;
         if !mute {
             conn.out.extend(&bytes[..n]);
         }
