@@ -8,7 +8,7 @@ import subprocess
 from namespace import TAP
 from tools import built
 
-TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
+TUNSETIFF, TUNSETOFFLOAD, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x400454D0, 0x0002, 0x1000
 
 
 class Relay:
@@ -23,6 +23,8 @@ class Relay:
         tap = os.open("/dev/net/tun", os.O_RDWR)
         try:
             fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", TAP.encode(), IFF_TAP | IFF_NO_PI))
+            # A machine that was on the tap before may have had checksums left to it; frames of the relay have no header that says so.
+            fcntl.ioctl(tap, TUNSETOFFLOAD, 0)
             self.process = subprocess.Popen([built("barium-relay"), "--socket", ours, "--guest", theirs, *words], stdin=tap,
                                             stdout=subprocess.PIPE, text=True)
         finally:
