@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::room::Room;
+use super::tracking::forget_caching;
 use crate::blocking::{Wait, WaitRequest};
 use crate::command::{Command, Group, flag};
 use crate::commands::{self, table::Entry};
@@ -13,7 +14,7 @@ use crate::keyspace::{Effect, EffectForm, Keyspace};
 use crate::reply::Reply;
 use crate::session::args::Args;
 use crate::session::output::{Mark, Output};
-use crate::session::{Client, ReplyMode, Session};
+use crate::session::{Client, Fate, ReplyMode, Session};
 use crate::text;
 use alloc::string::String;
 
@@ -32,6 +33,11 @@ impl Server {
         self.core.end_run();
         let args = session.parser.args(buffer);
         if args.is_empty() {
+            // An empty line is a command all the same, to what lasts for the next one.
+            let Session { client, out, .. } = session;
+            begin_reply(client);
+            take_back_unwanted(client, out, None);
+            forget_caching(client);
             return;
         }
         if session.parser.is_out_of_memory() {
@@ -73,6 +79,10 @@ impl Server {
         let verdict = match find(&self.core, args) {
             Ok(entry) => self.check(client, entry, args).map(|v| (v, entry)),
             Err(e) => {
+                if args.is(0, "post") || args.is(0, "host:") {
+                    self.turn_away_http(client);
+                    return None;
+                }
                 // It is known, and only the number of arguments is wrong.
                 if let Some(entry) = lookup(&self.core, args) {
                     self.count_rejected(entry);
@@ -107,6 +117,15 @@ impl Server {
         }
         let own = ran.is_some_and(|c| answers_with_pushes(c) || (carries_out && c.name == "exec"));
         (!own).then_some(mark)
+    }
+
+    /// Closes the connection of a client that speaks HTTP: a browser that a foreign page sent here must not get as far as the
+    /// commands in the body. What it was answered so far is not sent.
+    #[cold]
+    fn turn_away_http(&mut self, client: &mut Client) {
+        log::warn!("client {} ({}) speaks HTTP, perhaps to attack this server; closed", client.id, client.peer);
+        self.keyspace.tracking.author = None;
+        client.fate = Fate::Abort;
     }
 
     /// A refused command makes the transaction that is being queued fail; a refused EXEC ends it.

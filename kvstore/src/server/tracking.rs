@@ -43,6 +43,15 @@ fn array<'a>(keys: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
     bytes
 }
 
+/// CLIENT CACHING speaks of one command or transaction, which is over.
+pub(super) fn forget_caching(client: &mut Client) {
+    if client.multi.is_none()
+        && let Some(state) = client.tracking.as_deref_mut()
+    {
+        state.caching = false;
+    }
+}
+
 impl Server {
     /// After a command of a client that tracks, or has tracked: notes what it read, and forgets that CLIENT CACHING was
     /// given for it.
@@ -52,11 +61,8 @@ impl Server {
             note_reads(&mut self.keyspace, client, command, args);
             self.limit_tracked();
         }
-        if client.multi.is_none()
-            && !args.is(0, "client")
-            && let Some(state) = client.tracking.as_deref_mut()
-        {
-            state.caching = false;
+        if !args.is(0, "client") {
+            forget_caching(client);
         }
         if self.keyspace.has_followups() {
             self.follow_up(Some(client));
