@@ -5,8 +5,13 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 /// At most `max` bytes as text, bytes that are not UTF-8 replaced.
-pub fn printable(bytes: &[u8], max: usize) -> String {
+pub fn readable(bytes: &[u8], max: usize) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+}
+
+/// The same up to the first zero byte, as Redis's messages show what a client sent.
+pub fn printable(bytes: &[u8], max: usize) -> String {
+    readable(bytes.split(|&b| b == 0).next().unwrap_or_default(), max)
 }
 
 /// Bytes in double quotes with escapes, as Redis's `sdscatrepr` writes them (MONITOR).

@@ -120,7 +120,7 @@ impl Server {
     }
 
     /// Closes the connection of a client that speaks HTTP: a browser that a foreign page sent here must not get as far as the
-    /// commands in the body. What it was answered so far is not sent.
+    /// commands in the body.
     #[cold]
     fn turn_away_http(&mut self, client: &mut Client) {
         log::warn!("client {} ({}) speaks HTTP, perhaps to attack this server; closed", client.id, client.peer);
@@ -329,8 +329,9 @@ fn unknown_command(args: Args<'_>) -> Error {
         if beginning.len() >= 128 {
             break;
         }
+        let room = 128 - beginning.len();
         beginning.push('\'');
-        beginning.push_str(&text::printable(arg, 128 - beginning.len()));
+        beginning.push_str(&text::printable(arg, room));
         beginning.push_str("' ");
     }
     error_text!("ERR unknown command '{}', with args beginning with: {beginning}", text::printable(args.get(0), 128))

@@ -12,7 +12,7 @@ use crate::core::ReplyBuffers;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::number::parse_f64;
-use crate::text::printable;
+use crate::text::{printable, readable};
 use alloc::vec::Vec;
 
 /// The commands of this family.
@@ -43,7 +43,7 @@ fn debug(ctx: &mut Ctx<'_>) -> Result<(), Error> {
         }
         (b"digest", 2) => return digest::dataset(ctx),
         (b"digest-value", 2..) => return digest::values(ctx),
-        (b"error", 3) => return Err(Error::Text(printable(ctx.arg(2), 4096))),
+        (b"error", 3) => return Err(Error::Text(readable(ctx.arg(2), 4096))),
         (b"help", 2) => return super::keys::help_lines(ctx, HELP),
         (b"listpack", 3) => return object::listpack(ctx),
         (b"log", 3) => log::warn!("DEBUG LOG: {}", printable(ctx.arg(2), 4096)),

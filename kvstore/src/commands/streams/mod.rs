@@ -406,13 +406,13 @@ fn xsetid(ctx: &mut Ctx<'_>) -> Result<(), Error> {
 
 /// What a key or group that is not there is answered with.
 fn no_group(key: &[u8], group: &[u8], where_: &str) -> Error {
-    let text = |b: &[u8]| alloc::string::String::from_utf8_lossy(b).into_owned();
+    let text = |b: &[u8]| crate::text::printable(b, usize::MAX);
     crate::error_text!("NOGROUP No such key '{}' or consumer group '{}'{where_}", text(key), text(group))
 }
 
 /// As [`no_group`], of a key that is there.
 fn no_group_of(key: &[u8], group: &[u8]) -> Error {
-    let text = |b: &[u8]| alloc::string::String::from_utf8_lossy(b).into_owned();
+    let text = |b: &[u8]| crate::text::printable(b, usize::MAX);
     crate::error_text!("NOGROUP No such consumer group '{}' for key name '{}'", text(group), text(key))
 }
 

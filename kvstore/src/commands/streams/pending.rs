@@ -305,7 +305,7 @@ impl Options {
                 options.last_id = args::id(ctx.arg(i + 1), 0)?;
                 i += 1;
             } else {
-                let option = alloc::string::String::from_utf8_lossy(ctx.arg(i)).into_owned();
+                let option = crate::text::printable(ctx.arg(i), usize::MAX);
                 return Err(error_text!("ERR Unrecognized XCLAIM option '{option}'"));
             }
             i += 1;
