@@ -123,6 +123,8 @@ pub(crate) struct Conn {
     pub(crate) sending: bool,
     /// On the list of those that wait for room in the send ring.
     pub(crate) blocked: bool,
+    /// And it was a timer's turn, which is to be made up for.
+    pub(crate) overdue: bool,
     /// smoltcp may have something to send.
     pub(crate) need_egress: bool,
     /// The service had more output than there was room for.
@@ -209,6 +211,7 @@ impl Conn {
             touched: false,
             sending: false,
             blocked: false,
+            overdue: false,
             need_egress: true,
             output_left: false,
             want_receive: false,
@@ -537,6 +540,9 @@ impl Conn {
                 self.nagle = nagle;
                 self.socket().set_nagle_enabled(nagle);
             }
+            if !nic.can_transmit() {
+                return Egress::Blocked;
+            }
             let train = train.as_deref_mut();
             let mut port = Port { nic, rx: None, link: &mut self.link, train, blocked: false };
             host.iface.poll_egress(now, &mut port, &mut self.sockets);
@@ -561,12 +567,18 @@ impl Conn {
     }
 
     /// Does what a timer may have made due: as [`egress`](Self::egress), after looking for losses.
+    ///
+    /// Neither asks smoltcp while the send ring is full: it would take a fast retransmit for done, and its timer with it, and
+    /// the peer waits for that segment for ever.
     pub(crate) fn egress_on_time<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
         let lost = self.check_loss(host, now_us) || self.check_silence(host, now_us);
         if lost && self.egress(host, nic, now_us) == Egress::Blocked {
             return Egress::Blocked;
         }
         self.need_egress = true;
+        if !nic.can_transmit() {
+            return Egress::Blocked;
+        }
         let retransmits = self.link.retransmits;
         // smoltcp's retransmission timer goes back to the first segment and on from there (unlike a fast retransmit), by no
         // more than it hears is allowed after that segment.

@@ -197,3 +197,29 @@ fn what_was_only_overtaken_costs_one_segment_and_no_rate() {
     assert_eq!(retransmits, 1);
     assert!(time <= quiet + 20_000, "{time} {quiet}");
 }
+
+#[test]
+fn what_is_found_lost_while_the_send_ring_is_full_is_sent_when_there_is_room() {
+    let mut bench = Bench::new(config());
+    let data = pattern(10 * 1460, 1);
+    let mut receiver = Receiver::new(&mut bench, data.len(), true);
+    let (id, conn) = bench.service.conns.iter_mut().next().expect("one");
+    conn.out.extend(&data);
+    let id = *id;
+    bench.service.ready.push(id);
+    let flight: Vec<Seg> = bench.poll().iter().filter_map(|frame| Seg::parse(frame, PEER_ADDR)).collect();
+    for seg in flight.iter().filter(|seg| !seg.payload.is_empty()).skip(1) {
+        receiver.take(&mut bench, seg);
+    }
+    // The hole is seen, its time runs out, and the ring has no room. Nothing more will come from the peer.
+    bench.nic.tx_capacity = 0;
+    assert_eq!(bench.pass(50_000), []);
+    bench.nic.tx_capacity = 100;
+    for (_, frame) in bench.pass(5_000_000) {
+        if let Some(seg) = Seg::parse(&frame, PEER_ADDR).filter(|seg| !seg.payload.is_empty()) {
+            receiver.take(&mut bench, &seg);
+        }
+    }
+    assert!(receiver.done(), "the peer waits at {}", receiver.ack());
+    assert!(receiver.data == data);
+}

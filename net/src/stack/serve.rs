@@ -287,6 +287,7 @@ impl Stack {
             self.release(slot);
             return;
         }
+        conn.overdue |= timed && egress == Egress::Blocked;
         if egress == Egress::Blocked && !conn.blocked {
             conn.blocked = true;
             self.blocked.push(slot);
@@ -344,9 +345,10 @@ impl Stack {
             // One that was told so since goes when its turn to send comes.
             let waits = |conn: &mut Box<Conn>| core::mem::take(&mut conn.blocked) && !conn.sending;
             if self.slots.get_mut(slot as usize).and_then(|slot| slot.conn.as_mut()).is_some_and(waits)
-                && let Some(conn) = self.take(slot)
+                && let Some(mut conn) = self.take(slot)
             {
-                self.finish_turn(nic, now_us, slot, conn, false);
+                let timed = core::mem::take(&mut conn.overdue);
+                self.finish_turn(nic, now_us, slot, conn, timed);
             }
         }
         self.blocked.drain(..tried);
