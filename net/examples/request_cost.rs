@@ -81,14 +81,14 @@ impl Service for Fixed {
         &out[*sent..]
     }
 
-    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
+    fn sent(&mut self, conn: ConnId, n: usize) -> Option<Fate> {
         let (out, sent) = &mut self.out[conn.slot as usize];
         *sent += n;
         if *sent == out.len() {
             out.clear();
             *sent = 0;
         }
-        !out.is_empty()
+        out.is_empty().then_some(Fate::Open)
     }
 
     fn fate(&self, _conn: ConnId) -> Fate {

@@ -208,14 +208,14 @@ impl Service for Pong {
         self.clients.get(&conn).map_or(&[], |client| &client.output[client.sent..])
     }
 
-    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
-        let Some(client) = self.clients.get_mut(&conn) else { return false };
+    fn sent(&mut self, conn: ConnId, n: usize) -> Option<Fate> {
+        let Some(client) = self.clients.get_mut(&conn) else { return Some(Fate::Open) };
         client.sent += n;
         if client.sent == client.output.len() {
             client.output.clear();
             client.sent = 0;
         }
-        !client.output.is_empty()
+        client.output.is_empty().then_some(client.fate)
     }
 
     fn fate(&self, conn: ConnId) -> Fate {

@@ -504,21 +504,22 @@ impl Conn {
     /// Sends what smoltcp has to send.
     pub(crate) fn egress<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
         let snd_nxt = self.link.snd_nxt;
-        let egress = self.send(host, nic, now_us);
-        if self.link.snd_nxt.wrapping_sub(snd_nxt) >= self.segment_len(host) {
+        let mss = self.segment_len(host);
+        let egress = self.send(host, nic, now_us, mss);
+        if self.link.snd_nxt.wrapping_sub(snd_nxt) >= mss {
             self.note_sent(host, now_us);
         }
         egress
     }
 
-    fn send<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64) -> Egress {
+    #[inline]
+    fn send<N: Nic>(&mut self, host: &mut Host, nic: &mut N, now_us: u64, mss: u32) -> Egress {
         // Much to send, and that for the first time: for the device to cut up, if it does.
-        let mss = self.segment_len(host);
         if self.unsent() <= mss || self.link.rewound || nic.max_large() == 0 {
-            return self.send_segments(host, nic, now_us, None);
+            return self.send_segments(host, nic, now_us, mss, None);
         }
         let mut train = Train::new(mss);
-        let egress = self.send_segments(host, nic, now_us, Some(&mut train));
+        let egress = self.send_segments(host, nic, now_us, mss, Some(&mut train));
         train.finish(nic, &mut self.link);
         egress
     }
@@ -529,13 +530,14 @@ impl Conn {
         host: &mut Host,
         nic: &mut N,
         now_us: u64,
+        mss: u32,
         mut train: Option<&mut Train>,
     ) -> Egress {
         let now = scaled(now_us);
         while self.need_egress {
             let before = (self.link.sent, self.link.snd_nxt, self.link.retransmits);
             // In the middle of much data a segment that is not full would only be an effect of the congestion window.
-            let nagle = self.output_left || self.unsent() >= self.segment_len(host);
+            let nagle = self.output_left || self.unsent() >= mss;
             if nagle != self.nagle {
                 self.nagle = nagle;
                 self.socket().set_nagle_enabled(nagle);

@@ -68,8 +68,8 @@ pub trait Service {
     /// A connection is established. Returns false to refuse it (it is reset).
     fn opened(&mut self, conn: ConnId, peer: Endpoint, local: Endpoint) -> bool;
 
-    /// Bytes arrived, in order, contiguous; the slice lies in the receive ring and is valid for this call only. Returns
-    /// how many were taken. Those not taken are offered again after the next [`next_ready`](Service::next_ready) that
+    /// Bytes arrived, in order, contiguous; the slice lies in the receive ring (what wraps around its end, if it is not much, in
+    /// a copy) and is valid for this call only. Returns how many were taken. Those not taken are offered again after the next [`next_ready`](Service::next_ready) that
     /// names the connection or with the next arrival, and fill the receive window meanwhile (back-pressure). All frames of
     /// a turn are processed before the first call, so a pipeline comes in as few pieces as possible.
     fn received(&mut self, conn: ConnId, bytes: &[u8]) -> usize;
@@ -81,8 +81,9 @@ pub trait Service {
     /// [`sent`](Service::sent).
     fn output(&mut self, conn: ConnId) -> &[u8];
 
-    /// The first `n` bytes of [`output`](Service::output) were copied into the send window. Returns whether there is more.
-    fn sent(&mut self, conn: ConnId, n: usize) -> bool;
+    /// The first `n` bytes of [`output`](Service::output) were copied into the send window. `None`: there is more; else
+    /// what should become of the connection, as [`fate`](Service::fate) says.
+    fn sent(&mut self, conn: ConnId, n: usize) -> Option<Fate>;
 
     /// What should become of the connection.
     fn fate(&self, conn: ConnId) -> Fate;

@@ -227,25 +227,27 @@ impl Server {
         self.core.clients.get(id).map_or(&[], |s| s.out.front())
     }
 
-    /// The first `n` bytes of [`output`](Self::output) were sent. Returns whether there is more.
+    /// The first `n` bytes of [`output`](Self::output) were sent. `None`: there is more; else what is to become
+    /// of the connection, as [`fate`](Self::fate) says.
     #[inline]
-    pub fn sent(&mut self, id: ClientId, n: usize) -> bool {
-        let Some(s) = self.core.clients.get_mut(id) else { return false };
+    pub fn sent(&mut self, id: ClientId, n: usize) -> Option<Fate> {
+        let Some(s) = self.core.clients.get_mut(id) else { return Some(Fate::Abort) };
         s.note_reply(self.core.now_us, self.core.reply_buffers.peak_reset_us);
         s.out.advance(n);
         s.client.bytes_out += n as u64;
         self.core.stats.bytes_out += n as u64;
         self.core.stats.writes += 1;
         if !s.out.is_empty() {
-            return true;
+            return None;
         }
+        let fate = s.client.fate;
         if self.core.reply_buffers.resizing
             && let Some(buffer) = s.out.take_buffer()
             && self.spare_buffers.len() < SPARE_BUFFERS
         {
             self.spare_buffers.push(buffer);
         }
-        false
+        Some(fate)
     }
 
     /// What is to become of a session's connection.

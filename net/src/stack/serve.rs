@@ -117,8 +117,10 @@ impl Stack {
             if conn.want_receive {
                 self.grow(&mut conn, nic, now_us, 0);
             }
-            self.fill(&mut conn, nic, service, now_us, id);
-            self.obey(&mut conn, service, now_us, id);
+            let fate = self.fill(&mut conn, nic, service, now_us, id);
+            if fate != Fate::Open {
+                self.obey(&mut conn, service, now_us, id, fate);
+            }
         } else {
             conn.read(&mut [], |bytes| bytes.len());
         }
@@ -155,13 +157,21 @@ impl Stack {
         self.finish_turn(nic, now_us, slot, conn, false);
     }
 
-    /// Moves the service's output into the send buffer.
-    fn fill<N: Nic, S: Service>(&mut self, conn: &mut Conn, nic: &mut N, service: &mut S, now_us: u64, id: ConnId) {
+    /// Moves the service's output into the send buffer. Returns what the service wants to become of the connection.
+    #[inline]
+    fn fill<N: Nic, S: Service>(
+        &mut self,
+        conn: &mut Conn,
+        nic: &mut N,
+        service: &mut S,
+        now_us: u64,
+        id: ConnId,
+    ) -> Fate {
         conn.output_left = false;
         loop {
             let output = service.output(id);
             if output.is_empty() {
-                return;
+                return service.fate(id);
             }
             let n = match conn.enqueue_all(&self.host, output) {
                 Some(n) => n,
@@ -173,7 +183,7 @@ impl Stack {
                         } else if unacked > 0 {
                             // Once the peer has acknowledged what is under way the buffer can be exchanged.
                             conn.output_left = true;
-                            return;
+                            return service.fate(id);
                         }
                     }
                     conn.enqueue(&self.host, output)
@@ -181,17 +191,18 @@ impl Stack {
             };
             if n == 0 {
                 conn.output_left = true;
-                return;
+                return service.fate(id);
             }
-            if !service.sent(id, n) {
-                return;
+            if let Some(fate) = service.sent(id, n) {
+                return fate;
             }
         }
     }
 
     /// Does what the service wants to become of the connection.
-    fn obey<S: Service>(&mut self, conn: &mut Conn, service: &mut S, now_us: u64, id: ConnId) {
-        match service.fate(id) {
+    #[inline(never)]
+    fn obey<S: Service>(&mut self, conn: &mut Conn, service: &mut S, now_us: u64, id: ConnId, fate: Fate) {
+        match fate {
             Fate::Open => return,
             Fate::CloseAfterOutput => {
                 conn.finishing = true;
@@ -438,8 +449,10 @@ impl Stack {
     fn put_back(&mut self, slot: u32, mut conn: Box<Conn>) {
         let link = &mut conn.link;
         self.stats.frames_out += u64::from(core::mem::take(&mut link.sent));
-        self.stats.retransmits += u64::from(core::mem::take(&mut link.retransmits));
-        self.stats.frames_lost += u64::from(core::mem::take(&mut link.lost));
+        if link.retransmits | link.lost != 0 {
+            self.stats.retransmits += u64::from(core::mem::take(&mut link.retransmits));
+            self.stats.frames_lost += u64::from(core::mem::take(&mut link.lost));
+        }
         self.keep(slot, conn);
     }
 

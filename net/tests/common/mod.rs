@@ -97,10 +97,10 @@ impl Service for Echo {
         self.conns.get(&conn).map_or(&[], |conn| conn.out.as_slices().0)
     }
 
-    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
-        let out = &mut self.conns.get_mut(&conn).expect("known").out;
-        out.drain(..n);
-        !out.is_empty()
+    fn sent(&mut self, conn: ConnId, n: usize) -> Option<Fate> {
+        let conn = self.conns.get_mut(&conn).expect("known");
+        conn.out.drain(..n);
+        conn.out.is_empty().then_some(conn.fate)
     }
 
     fn fate(&self, conn: ConnId) -> Fate {

@@ -200,7 +200,7 @@ fn send(c: &mut Connection, server: &mut Server) -> bool {
             return true;
         }
         match c.stream.write(bytes) {
-            Ok(n) if server.sent(c.id, n) => {}
+            Ok(n) if server.sent(c.id, n).is_none() => {}
             Ok(_) => return true,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}

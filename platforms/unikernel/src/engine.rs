@@ -221,6 +221,15 @@ const fn endpoint(endpoint: Endpoint) -> session::Endpoint {
     session::Endpoint { addr: endpoint.addr, port: endpoint.port }
 }
 
+#[inline]
+const fn stack_fate(fate: session::Fate) -> Fate {
+    match fate {
+        session::Fate::Open => Fate::Open,
+        session::Fate::CloseAfterOutput => Fate::CloseAfterOutput,
+        session::Fate::Abort => Fate::Abort,
+    }
+}
+
 impl Service for Desk<'_> {
     fn opened(&mut self, conn: ConnId, peer: Endpoint, local: Endpoint) -> bool {
         if memory::held() > self.held_limit {
@@ -267,16 +276,16 @@ impl Service for Desk<'_> {
     }
 
     #[inline]
-    fn sent(&mut self, conn: ConnId, n: usize) -> bool {
+    fn sent(&mut self, conn: ConnId, n: usize) -> Option<Fate> {
         if let Some(id) = self.session(conn) {
-            return self.server.sent(id, n);
+            return self.server.sent(id, n).map(stack_fate);
         }
         match self.peer(conn) {
             Some(Peer::Refused(sent)) => *sent += n,
             Some(&mut Peer::Link(id)) => self.server.link_sent(id, n),
-            _ => return false,
+            _ => return Some(self.fate(conn)),
         }
-        !self.output(conn).is_empty()
+        if self.output(conn).is_empty() { Some(self.fate(conn)) } else { None }
     }
 
     #[inline]
@@ -285,11 +294,7 @@ impl Service for Desk<'_> {
             Some(id) => self.server.fate(id),
             None => self.link(conn).map_or(session::Fate::CloseAfterOutput, |id| self.server.link_fate(id)),
         };
-        match fate {
-            session::Fate::Open => Fate::Open,
-            session::Fate::CloseAfterOutput => Fate::CloseAfterOutput,
-            session::Fate::Abort => Fate::Abort,
-        }
+        stack_fate(fate)
     }
 
     fn closed(&mut self, conn: ConnId) {
