@@ -133,6 +133,10 @@ impl Server {
         if args.is(0, "exec") {
             client.multi = None;
             self.keyspace.unwatch(client);
+            // Monitors see the end of the transaction.
+            if let Some(entry) = lookup(&self.core, args) {
+                self.core.feed_monitors(client, entry.command, args);
+            }
             let reason = error.text();
             let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
             return error_text!("EXECABORT Transaction discarded because of: {reason}");
