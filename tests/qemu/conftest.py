@@ -93,13 +93,21 @@ def pool():
 
 
 @pytest.fixture(scope="session")
-def namespace(request):
-    """A network namespace with a tap, for machines that the tests boot themselves."""
+def pool_namespace(request):
+    """The network namespace with the tap that the pool's machines are on."""
     if request.config.getoption("--target"):
         pytest.skip("needs a machine of its own")
     made = Namespace()
     yield made
     made.close()
+
+
+@pytest.fixture
+def namespace(pool, pool_namespace):
+    """The same with its tap free, for machines that a test boots itself."""
+    if pool.key and pool.key[0] != "user":
+        pool.drop()
+    return pool_namespace
 
 
 def _target(request):
@@ -127,14 +135,14 @@ def server(request, pool, machine_kind):
 
 
 @pytest.fixture
-def tap_server(request, pool, namespace, machine_kind):
+def tap_server(request, pool, pool_namespace, machine_kind):
     """A server with an empty keyspace on a tap; the test runs inside the tap's namespace."""
     if request.config.getoption("--target"):
         pytest.skip("needs a machine of its own")
     arch, smp = machine_kind
-    with namespace:
+    with pool_namespace:
         machine = pool.get(("tap", arch, smp), lambda: Machine(arch, SMP=smp, MEM="512M", NET="tap", ARGS=TEST_ARGS))
-        yield from _use(request, Server(machine.host, machine.port, machine, namespace))
+        yield from _use(request, Server(machine.host, machine.port, machine, pool_namespace))
 
 
 def _use(request, made):

@@ -25,11 +25,11 @@ def wide_namespace():
 
 
 @pytest.fixture(params=("one queue", "queue each"))
-def cpus(request, arch, pool, namespace, wide_namespace):
+def cpus(request, arch, pool, pool_namespace, wide_namespace):
     """Where a machine with four CPUs serves; the test runs inside the tap's namespace."""
     if request.config.getoption("--target") or CPUS not in (request.config.getoption("--smp") or [CPUS]):
         pytest.skip("needs a machine of its own with %d CPUs" % CPUS)
-    with namespace if request.param == "one queue" else wide_namespace:
+    with pool_namespace if request.param == "one queue" else wide_namespace:
         machine = pool.get((request.param, arch), lambda: Machine(arch, SMP=CPUS, MEM="512M", NET="tap", ARGS=TEST_ARGS))
         request.node.machine = machine
         with Connection(machine.host, machine.port) as connection:
