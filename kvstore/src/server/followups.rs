@@ -57,8 +57,12 @@ impl Server {
             session.client.soft_limit_since = None;
         }
         if close {
-            let why: String = format!("client {} ({})", session.client.id, session.client.peer);
-            log::warn!("closing {why}: its output is beyond the limit ({queued} bytes)");
+            let who: String = format!("client {} ({})", session.client.id, session.client.peer);
+            if session.out.overflowed() {
+                log::warn!("closing {who}: there is no memory for its output");
+            } else {
+                log::warn!("closing {who}: its output is beyond the limit ({queued} bytes)");
+            }
             self.core.stats.output_limit_closes += 1;
             session.client.fate = Fate::Abort;
             self.core.clients.list(&mut session.client);
