@@ -318,8 +318,8 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference { from: Redis, what: ERRNO, example: &[], explains: |_| false },
     Difference { from: Redis, what: GEO, example: &[], explains: geo },
     Difference { from: Valkey, what: GEO, example: &[], explains: geo },
-    Difference { from: Redis, what: QUOTED, example: &["\"a\0b\""], explains: quoted },
-    Difference { from: Valkey, what: QUOTED, example: &["\"a\0b\""], explains: quoted },
+    Difference { from: Redis, what: QUOTED, example: &[], explains: quoted },
+    Difference { from: Valkey, what: QUOTED, example: &[], explains: quoted },
     Difference { from: Redis, what: REFCOUNT, example: &[], explains: refcount },
     Difference { from: Valkey, what: REFCOUNT, example: &[], explains: refcount },
 ];
@@ -328,7 +328,8 @@ const ERRNO: &str = "SORT fails for numbers that are fine where an earlier comma
                      looks at an error number that was left behind, a fault of all versions. Not generated.";
 const GEO: &str = "Distances on the globe are rounded correctly here, by the C library there: a stored one (GEOSEARCHSTORE \
                    STOREDIST) may differ in its last bits, and 7.2 rounds the fourth digit of a shown one from a product.";
-const QUOTED: &str = "Where an error quotes a word, the reference's text ends at a zero byte.";
+const QUOTED: &str =
+    "Where an error quotes a word, bytes that are no UTF-8 are replaced here; there they stand as they came.";
 const REFCOUNT: &str = "OBJECT REFCOUNT of a value made in the same transaction counts the queue's reference there; a value \
                         here has no count of references, and the one of Redis 7.2 outside of transactions is answered.";
 
@@ -349,7 +350,7 @@ fn geo(seen: &Seen) -> bool {
 }
 
 fn quoted(seen: &Seen) -> bool {
-    let odd = |text: &[u8]| text.iter().position(|byte| *byte == 0 || *byte >= 0x80).unwrap_or(text.len());
+    let odd = |text: &[u8]| text.iter().position(|byte| *byte >= 0x80).unwrap_or(text.len());
     let (mine, other) = (seen.ours.text(), seen.theirs.text());
     let to = odd(mine).min(odd(other));
     seen.errors() && to < mine.len() && to > 8 && mine[..to] == other[..to]
