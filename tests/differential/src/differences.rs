@@ -316,6 +316,8 @@ pub const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference { from: Redis, what: ERRNO, example: &[], explains: |_| false },
+    Difference { from: Redis, what: TIES, example: &[], explains: ties },
+    Difference { from: Valkey, what: TIES, example: &[], explains: ties },
     Difference { from: Redis, what: GEO, example: &[], explains: geo },
     Difference { from: Valkey, what: GEO, example: &[], explains: geo },
     Difference { from: Redis, what: QUOTED, example: &[], explains: quoted },
@@ -326,6 +328,8 @@ pub const DIFFERENCES: &[Difference] = &[
 
 const ERRNO: &str = "SORT fails for numbers that are fine where an earlier command was given one out of a double's range: it \
                      looks at an error number that was left behind, a fault of all versions. Not generated.";
+const TIES: &str = "SORT ALPHA compares up to a zero byte; those that are alike up to there stay in their order here, where the \
+                    reference's sorting may exchange them.";
 const GEO: &str = "Distances on the globe are rounded correctly here, by the C library there: a stored one (GEOSEARCHSTORE \
                    STOREDIST) may differ in its last bits, and 7.2 rounds the fourth digit of a shown one from a product.";
 const QUOTED: &str =
@@ -336,6 +340,21 @@ const REFCOUNT: &str = "OBJECT REFCOUNT of a value made in the same transaction 
 fn refcount(seen: &Seen) -> bool {
     let is = |reply: &Reply, count: &[u8]| matches!(reply, Reply::Line(b':', text) if text == count);
     seen.is(&["object"]) && seen.word(1) == b"refcount" && is(seen.ours, b"1") && is(seen.theirs, b"2")
+}
+
+fn ties(seen: &Seen) -> bool {
+    let compared = |reply: &Reply| match reply {
+        Reply::Many(_, Some(items)) => {
+            let ends = |text: &[u8]| text.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+            items.iter().map(|item| ends(item.text())).collect()
+        }
+        _ => Vec::new(),
+    };
+    let alpha = seen.command.iter().any(|word| word.eq_ignore_ascii_case(b"alpha"));
+    seen.is(&["sort", "sort_ro"])
+        && alpha
+        && !compared(seen.ours).is_empty()
+        && compared(seen.ours) == compared(seen.theirs)
 }
 
 fn geo(seen: &Seen) -> bool {
