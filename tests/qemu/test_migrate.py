@@ -303,6 +303,18 @@ def lines(connection, count):
     return True
 
 
+def hold(ready, go):
+    """A peer that says by `ready` that the keys are there, and acknowledges one after `go`."""
+    def talk(connection):
+        lines(connection, 1)
+        ready.set()
+        go.wait(20)
+        connection.sendall(b"+OK\r\n+OK\r\n")
+        connection.recv(1)
+
+    return talk
+
+
 def test_a_silent_peer_holds_up_writes_and_nothing_else(server):
     released = threading.Event()
     with fake(lambda connection: released.wait(30)) as peer, server.connect() as here, server.connect() as other:
@@ -325,15 +337,7 @@ def test_a_silent_peer_holds_up_writes_and_nothing_else(server):
 
 def test_a_write_in_between_is_not_lost(server):
     ready, go = threading.Event(), threading.Event()
-
-    def talk(connection):
-        lines(connection, 1)
-        ready.set()
-        go.wait(20)
-        connection.sendall(b"+OK\r\n+OK\r\n")
-        connection.recv(1)
-
-    with fake(talk) as peer, server.connect() as here, server.connect() as writer, server.connect() as other:
+    with fake(hold(ready, go)) as peer, server.connect() as here, server.connect() as writer, server.connect() as other:
         here.ask("SET", "k", "old")
         here.send(command("MIGRATE", address(server), peer.port, "k", 0, TIMEOUT_MS))
         assert ready.wait(20)
@@ -382,15 +386,7 @@ def test_a_peer_that_hangs_up_is_called_twice(server):
 
 def test_a_client_that_goes_leaves_the_work_to_be_done(server):
     ready, go = threading.Event(), threading.Event()
-
-    def talk(connection):
-        lines(connection, 1)
-        ready.set()
-        go.wait(20)
-        connection.sendall(b"+OK\r\n+OK\r\n")
-        connection.recv(1)
-
-    with fake(talk) as peer, server.connect() as other:
+    with fake(hold(ready, go)) as peer, server.connect() as other:
         other.ask("SET", "k", "v")
         with server.connect() as here:
             here.send(command("MIGRATE", address(server), peer.port, "k", 0, TIMEOUT_MS))

@@ -34,9 +34,7 @@ impl Bells {
     pub fn of(&self, cpu: usize) -> &Bell {
         &self.0[cpu].0
     }
-}
 
-impl Bells {
     /// Rings a CPU's bell, and ends its halt if it halts.
     #[inline]
     pub fn wake(&self, cpu: usize) {

@@ -1,6 +1,6 @@
 //! Commands generated from `COMMAND DOCS`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use crate::skipped::Skipped;
@@ -77,7 +77,28 @@ pub struct World {
     pub payloads: Vec<Vec<u8>>,
 }
 
+/// Names of the commands and subcommands that both servers have.
+pub fn common_commands(servers: [&mut Connection; 2]) -> io::Result<BTreeSet<String>> {
+    let names = |server: &mut Connection| -> io::Result<BTreeSet<String>> {
+        let list = server.ask("COMMAND LIST")?;
+        Ok(list.items().iter().map(|name| String::from_utf8_lossy(name.text()).into_owned()).collect())
+    };
+    let [ours, theirs] = servers;
+    Ok(names(ours)?.intersection(&names(theirs)?).cloned().collect())
+}
+
 impl Grammar {
+    /// As [`read`](Self::read), of the `common` commands only.
+    pub fn of_common(
+        server: &mut Connection,
+        common: &BTreeSet<String>,
+        wanted: &dyn Fn(&str, &str) -> bool,
+        world: World,
+    ) -> io::Result<Grammar> {
+        let both = |group: &str, name: &str| wanted(group, name) && common.contains(name);
+        Self::read(server, &both, &Skipped::read().map_err(io::Error::other)?, world)
+    }
+
     /// Reads a server's documentation of the commands that `wanted` picks by group and name; those that are skipped are
     /// left out.
     pub fn read(

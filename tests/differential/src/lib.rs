@@ -18,6 +18,7 @@ mod listing;
 pub mod play;
 pub mod scene;
 pub mod server;
+pub mod settings;
 pub mod skipped;
 pub mod tame;
 pub mod values;

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use barium_differential::differences::Reference;
-use barium_differential::grammar::{Grammar, World};
+use barium_differential::grammar::{Grammar, World, common_commands};
 use barium_differential::server::Server;
-use barium_differential::skipped::Skipped;
+use barium_differential::settings::number;
 use barium_differential::values::Draw;
 use barium_differential::wire::{Command, Connection, Reply, shown, words};
 use proptest::prelude::*;
@@ -21,10 +21,6 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 const BATCH: u32 = 20;
 /// How often each answer of DRYRUN must have come at least, a second of the time given.
 const EACH_ANSWER: u64 = 5;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// A connection to each server, and what both know.
 struct Players {
@@ -52,14 +48,10 @@ impl Players {
     fn of(ours: u16, theirs: u16, reference: Reference, wanted: &dyn Fn(&str, &str) -> bool) -> Self {
         let mut ours = Connection::open(ours).expect("connect");
         let mut theirs = Connection::open(theirs).expect("connect");
-        let all = names(&ours.ask("COMMAND LIST").expect("COMMAND LIST"));
-        let others = names(&theirs.ask("COMMAND LIST").expect("COMMAND LIST"));
-        let common: Vec<String> = all.intersection(&others).cloned().collect();
-        let known = |group: &str, name: &str| wanted(group, name) && common.iter().any(|c| c == name);
+        let common = common_commands([&mut ours, &mut theirs]).expect("COMMAND LIST");
         let world = World { old: reference == Reference::Redis, ..World::default() };
-        let skipped = Skipped::read().expect("skipped.txt");
-        let grammar = Grammar::read(&mut ours, &known, &skipped, world).expect("COMMAND DOCS");
-        Self { ours, theirs, reference, common, grammar, answers: BTreeMap::new() }
+        let grammar = Grammar::of_common(&mut ours, &common, wanted, world).expect("COMMAND DOCS");
+        Self { ours, theirs, reference, common: common.into_iter().collect(), grammar, answers: BTreeMap::new() }
     }
 
     /// Sends a command to both; what differs.

@@ -10,6 +10,7 @@ use barium_differential::grammar::{Grammar, World};
 use barium_differential::play::{Manner, Pair};
 use barium_differential::scene::{CLIENTS, Turn};
 use barium_differential::server::Server;
+use barium_differential::settings::number;
 use barium_differential::skipped::Skipped;
 use barium_differential::wire::{Command, Connection, shown};
 use proptest::prelude::*;
@@ -22,10 +23,6 @@ const LONG: Duration = Duration::from_secs(12);
 const OFTEN: usize = 100;
 /// How many times its limit a test may take to reach every command: a slow machine plays fewer sequences in the same time.
 const PATIENCE: u32 = 6;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// Values of every type and encoding, as the reference dumps them.
 fn payloads(reference: &mut Connection) -> std::io::Result<Vec<Vec<u8>>> {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use barium_differential::differences::Reference;
-use barium_differential::grammar::{Grammar, World};
+use barium_differential::grammar::{Grammar, World, common_commands};
 use barium_differential::server::Server;
-use barium_differential::skipped::Skipped;
+use barium_differential::settings::number;
 use barium_differential::values::Draw;
 use barium_differential::wire::{Command, Connection, Reply, shown};
 
@@ -15,10 +15,6 @@ use barium_differential::wire::{Command, Connection, Reply, shown};
 const SEQUENCE: usize = 30;
 /// Frequencies that must be compared, a second of the time given.
 const COMPARED: u64 = 100;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// Whether a command does the same on both servers at the same time: it draws nothing at random, and no time passes.
 fn is_tame(group: &str, name: &str) -> bool {
@@ -61,12 +57,10 @@ fn compare_with(reference: Reference) {
         return;
     };
     let mut sides = [barium.port, other.port].map(|port| Connection::open(port).expect("connect"));
-    let known = sides.each_mut().map(|side| side.ask("COMMAND LIST").expect("COMMAND LIST"));
-    let has = |list: &Reply, name: &str| list.items().iter().any(|item| item.text() == name.as_bytes());
-    let wanted = |group: &str, name: &str| is_tame(group, name) && known.iter().all(|list| has(list, name));
+    let [ours, theirs] = &mut sides;
+    let common = common_commands([ours, theirs]).expect("COMMAND LIST");
     let world = World { old: reference == Reference::Redis, sorts: true, ..World::default() };
-    let skipped = Skipped::read().expect("skipped.txt");
-    let grammar = Grammar::read(&mut sides[0], &wanted, &skipped, world).expect("COMMAND DOCS");
+    let grammar = Grammar::of_common(&mut sides[0], &common, &is_tame, world).expect("COMMAND DOCS");
     for side in &mut sides {
         let set = side
             .ask("CONFIG SET maxmemory 64gb maxmemory-policy allkeys-lfu lfu-log-factor 0 lfu-decay-time 0")

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use barium_differential::differences::Reference;
-use barium_differential::grammar::{Grammar, World};
+use barium_differential::grammar::{Grammar, World, common_commands};
 use barium_differential::server::Server;
-use barium_differential::skipped::Skipped;
+use barium_differential::settings::number;
 use barium_differential::values::Draw;
-use barium_differential::wire::{Command, Connection, Reply, shown};
+use barium_differential::wire::{Command, Connection, shown};
 
 /// Commands in a sequence, after which the servers are emptied.
 const SEQUENCE: usize = 40;
@@ -16,10 +16,6 @@ const SEQUENCE: usize = 40;
 const LINES: u64 = 50;
 /// What ends the lines of a command.
 const END: &str = "\"ECHO\" \"the end\"";
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 fn is_tame(group: &str, name: &str) -> bool {
     let data = ["generic", "string", "list", "set", "sorted-set", "hash", "stream", "bitmap", "hyperloglog", "geo"];
@@ -78,13 +74,11 @@ fn compare_with(reference: Reference) {
         return;
     };
     let mut sides = [barium.port, other.port].map(Side::open);
-    let known = sides.each_mut().map(|side| side.writer.ask("COMMAND LIST").expect("COMMAND LIST"));
-    let has = |list: &Reply, name: &str| list.items().iter().any(|item| item.text() == name.as_bytes());
-    let wanted = |group: &str, name: &str| is_tame(group, name) && known.iter().all(|list| has(list, name));
+    let [ours, theirs] = &mut sides;
+    let common = common_commands([&mut ours.writer, &mut theirs.writer]).expect("COMMAND LIST");
     let world = World { old: reference == Reference::Redis, ..World::default() };
-    let skipped = Skipped::read().expect("skipped.txt");
     let mut reader = Connection::open(barium.port).expect("connect");
-    let grammar = Grammar::read(&mut reader, &wanted, &skipped, world).expect("COMMAND DOCS");
+    let grammar = Grammar::of_common(&mut reader, &common, &is_tame, world).expect("COMMAND DOCS");
     // What reading the grammar and the lists showed.
     let [ours, theirs] = sides.each_mut().map(|side| side.play(&vec![b"SELECT".to_vec(), b"0".to_vec()]).1);
     assert!(ours.ends_with(&["[0] \"SELECT\" \"0\"".to_string()]) && theirs.len() == 2, "{ours:?} {theirs:?}");

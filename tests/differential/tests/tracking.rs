@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use barium_differential::differences::Reference;
-use barium_differential::grammar::{Grammar, World};
+use barium_differential::grammar::{Grammar, World, common_commands};
 use barium_differential::server::Server;
-use barium_differential::skipped::Skipped;
+use barium_differential::settings::number;
 use barium_differential::values::Draw;
 use barium_differential::wire::{Command, Connection, Reply, shown, words};
 
@@ -16,10 +16,6 @@ const SEQUENCE: usize = 40;
 const CHANGES: u64 = 5;
 /// Modes in turn, as CLIENT TRACKING takes them.
 const MODES: [&str; 3] = ["on", "on NOLOOP", "on BCAST"];
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// Whether a command's changes come at the same time on both servers, and in the same order: it sets no time at which a
 /// key goes, draws nothing at random and does not wait.
@@ -92,12 +88,10 @@ fn compare_with(reference: Reference) {
         return;
     };
     let mut sides = [barium.port, other.port].map(Side::open);
-    let known = sides.each_mut().map(|side| side.writer.ask("COMMAND LIST").expect("COMMAND LIST"));
-    let has = |list: &Reply, name: &str| list.items().iter().any(|item| item.text() == name.as_bytes());
-    let wanted = |group: &str, name: &str| is_tame(group, name) && known.iter().all(|list| has(list, name));
+    let [ours, theirs] = &mut sides;
+    let common = common_commands([&mut ours.writer, &mut theirs.writer]).expect("COMMAND LIST");
     let world = World { old: reference == Reference::Redis, ..World::default() };
-    let skipped = Skipped::read().expect("skipped.txt");
-    let grammar = Grammar::read(&mut sides[0].writer, &wanted, &skipped, world).expect("COMMAND DOCS");
+    let grammar = Grammar::of_common(&mut sides[0].writer, &common, &is_tame, world).expect("COMMAND DOCS");
     let mut draw = Draw::new(number("SEED", 1));
     let seconds = number("SECONDS_EACH", 3);
     let end = Instant::now() + Duration::from_secs(seconds);
